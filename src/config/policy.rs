@@ -1,0 +1,247 @@
+//! The policy after validation: names resolved to indexes, limits to integers.
+//!
+//! Everything above this floor works on indexes into [`PolicyConfig::classes`],
+//! [`PolicyConfig::dominions`] and [`PolicyConfig::workers`]; only the edges (a request's
+//! headers coming in, an answer going out) deal in names.
+
+use std::{collections::HashMap, fmt, num::NonZeroU64, sync::Arc};
+
+use http::HeaderName;
+
+/// A validated policy: what the YAML said, checked and resolved.
+///
+/// Built with [`str::parse`], [`PolicyConfig::from_path`] or any serde format, and given to
+/// [`PolicyQueueLayer::new`](crate::PolicyQueueLayer::new). A value of this type cannot be
+/// invalid: every way to make one validates. The default is an empty policy, under which the
+/// layer admits every request at once.
+///
+/// ```
+/// use tower_policy_queue::PolicyConfig;
+///
+/// let config: PolicyConfig = "
+/// dominions:
+///   - {id: gpu, kind: remote, max_concurrency: 4, max_queue: 100}
+/// ".parse()?;
+///
+/// let error = "dominions: [{id: gpu, kind: remote, max_concurrency: 0}]"
+///     .parse::<PolicyConfig>()
+///     .unwrap_err();
+/// assert!(error.to_string().contains("dominions[0].max_concurrency"));
+/// # Ok::<(), tower_policy_queue::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PolicyConfig {
+    /// The root profile first, then one for each key of `models:` in the order of the file.
+    pub(crate) profiles: Vec<Profile>,
+    /// Index into `profiles` of a model that has one of its own.
+    pub(crate) profile_of_model: HashMap<String, usize>,
+    /// The classes of all profiles, in the order of `profiles` and, within one, of the file.
+    /// This is the order of every dominion's ring.
+    pub(crate) classes: Vec<PolicyClass>,
+    pub(crate) dominions: Vec<Dominion>,
+    /// Endpoints, then local models, each in the order of the file.
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) worker_by_id: HashMap<String, usize>,
+    /// Where a model's workers sit: an index into `dominions`, or none for workers without one.
+    pub(crate) dominion_of_model: HashMap<String, Option<usize>>,
+    pub(crate) default_dominion: Option<usize>,
+    pub(crate) headers: Headers,
+}
+
+/// A set of families and buckets, and the classes they name together.
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
+    /// Families in order of first appearance; each has one class for each bucket.
+    pub(crate) families: HashMap<String, Family>,
+    pub(crate) default_family: Family,
+    /// The `min_tokens` of each bucket, in uncached tokens: starts at 0 and rises.
+    pub(crate) buckets: Vec<u64>,
+    /// Classes with neither family nor bucket, by name.
+    pub(crate) explicit: HashMap<String, usize>,
+}
+
+/// The classes of one family, by bucket.
+pub(crate) type Family = Arc<[usize]>;
+
+/// A physical queue.
+#[derive(Clone, Debug)]
+pub(crate) struct PolicyClass {
+    pub(crate) name: Arc<str>,
+    /// The model whose profile the class belongs to; none for the root profile.
+    pub(crate) profile: Option<Arc<str>>,
+    /// Uncached tokens credited in each round.
+    pub(crate) quantum: NonZeroU64,
+    pub(crate) order: QueuePolicy,
+    pub(crate) busy: BusyThreshold,
+    pub(crate) limits: ClassLimits,
+}
+
+/// The order of requests inside a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum QueuePolicy {
+    /// First come, first served.
+    #[default]
+    Fcfs,
+    /// Weighted shortest processing time first.
+    Wspt,
+}
+
+/// When a worker counts as busy for a class, and when its workers together do.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct BusyThreshold {
+    /// Active prefill tokens above which a worker is busy.
+    pub(crate) tokens: Option<u64>,
+    /// The same as a multiple of the worker's `max_num_batched_tokens`.
+    pub(crate) fraction: Option<f64>,
+    /// The share of busy workers, in (0, 1], from which all count as busy; none: all of them.
+    pub(crate) ratio: Option<f64>,
+}
+
+/// The most that may be queued in a class before an arrival is turned away, for each worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClassLimits {
+    pub(crate) requests: Option<u64>,
+    pub(crate) raw_isl_tokens: Option<u64>,
+    pub(crate) cached_tokens: Option<u64>,
+}
+
+/// A pool of concurrency slots.
+#[derive(Clone, Debug)]
+pub(crate) struct Dominion {
+    pub(crate) id: Arc<str>,
+    /// Slots; none: unlimited.
+    pub(crate) max_concurrency: Option<usize>,
+    /// Waiting requests, over all classes.
+    pub(crate) max_queue: usize,
+    /// `policy: reject`: a request that cannot start at once is turned away.
+    pub(crate) reject: bool,
+    pub(crate) fair_scheduling: bool,
+}
+
+/// An endpoint or a local model.
+#[derive(Clone, Debug)]
+pub(crate) struct Worker {
+    pub(crate) id: Arc<str>,
+    pub(crate) dominion: Option<usize>,
+    pub(crate) models: Vec<String>,
+    pub(crate) max_num_batched_tokens: Option<u64>,
+    /// None for a local model.
+    pub(crate) endpoint: Option<Arc<Endpoint>>,
+}
+
+/// A remote endpoint as the policy describes it, carried to the inner service.
+///
+/// The layer itself never uses the address or the key.
+#[derive(Clone)]
+pub struct Endpoint {
+    pub(crate) id: Arc<str>,
+    pub(crate) protocol: Option<String>,
+    pub(crate) base_url: Option<String>,
+    pub(crate) api_key: Option<String>,
+}
+
+impl Endpoint {
+    /// The endpoint's `id`.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The protocol it speaks, such as `openai`, as the policy spells it.
+    pub fn protocol(&self) -> Option<&str> {
+        self.protocol.as_deref()
+    }
+
+    /// Where it listens.
+    pub fn base_url(&self) -> Option<&str> {
+        self.base_url.as_deref()
+    }
+
+    /// Its key, with `${VARIABLE}` expanded. It is left out of `Debug`.
+    pub fn api_key(&self) -> Option<&str> {
+        self.api_key.as_deref()
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("id", &self.id)
+            .field("protocol", &self.protocol)
+            .field("base_url", &self.base_url)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which request headers are believed.
+#[derive(Clone, Debug)]
+pub(crate) struct Headers {
+    /// Hints that anyone may send.
+    pub(crate) policy: HeaderName,
+    pub(crate) client: HeaderName,
+    /// Trusted: off unless named.
+    pub(crate) model: Option<HeaderName>,
+    pub(crate) raw_isl_tokens: Option<HeaderName>,
+    pub(crate) cached_tokens: Option<HeaderName>,
+    pub(crate) strict_priority: Option<HeaderName>,
+    pub(crate) priority_jump: Option<HeaderName>,
+    pub(crate) worker: Option<HeaderName>,
+    pub(crate) allowed_workers: Option<HeaderName>,
+}
+
+impl Default for Headers {
+    fn default() -> Self {
+        Self {
+            policy: HeaderName::from_static("x-dynamo-meta-policy-class"),
+            client: HeaderName::from_static("x-promptforge-client"),
+            model: None,
+            raw_isl_tokens: None,
+            cached_tokens: None,
+            strict_priority: None,
+            priority_jump: None,
+            worker: None,
+            allowed_workers: None,
+        }
+    }
+}
+
+impl PolicyConfig {
+    /// The profile that decides the class of a request for `model`.
+    fn profile(&self, model: Option<&str>) -> &Profile {
+        let own = model.and_then(|model| self.profile_of_model.get(model));
+        &self.profiles[own.copied().unwrap_or(0)]
+    }
+
+    /// The class of a request: an index into `classes`.
+    ///
+    /// `hint` is what the client asked for; `uncached` is in tokens.
+    pub(crate) fn class_of(&self, model: Option<&str>, hint: Option<&str>, uncached: u64) -> usize {
+        let profile = self.profile(model);
+        let hint = hint.map(str::trim).unwrap_or_default();
+        if let Some(&class) = profile.explicit.get(hint) {
+            return class;
+        }
+        let family = profile.families.get(hint).unwrap_or(&profile.default_family);
+        let bucket = profile.buckets.partition_point(|&min| min <= uncached);
+        // The first bucket starts at 0, so at least one is never above `uncached`.
+        family[bucket.saturating_sub(1)]
+    }
+
+    /// The dominion of a request: an index into `dominions`, or none.
+    ///
+    /// `bound` is the dominion of the route, if the layer was bound to one.
+    pub(crate) fn dominion_of(
+        &self,
+        worker: Option<usize>,
+        model: Option<&str>,
+        bound: Option<usize>,
+    ) -> Option<usize> {
+        if let Some(worker) = worker {
+            return self.workers[worker].dominion;
+        }
+        if let Some(&placed) = model.and_then(|model| self.dominion_of_model.get(model)) {
+            return placed;
+        }
+        let only = (self.dominions.len() == 1).then_some(0);
+        bound.or(self.default_dominion).or(only)
+    }
+}
