@@ -4,5 +4,7 @@
 
 mod policy;
 
+pub(crate) use policy::{
+    BusyThreshold, ClassLimits, Dominion, Headers, PolicyClass, QueuePolicy, Worker,
+};
 pub use policy::{Endpoint, PolicyConfig};
-pub(crate) use policy::{BusyThreshold, ClassLimits, Dominion, Headers, PolicyClass, QueuePolicy, Worker};

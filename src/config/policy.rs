@@ -40,7 +40,7 @@ pub struct PolicyConfig {
     pub(crate) classes: Vec<PolicyClass>,
     pub(crate) dominions: Vec<Dominion>,
     /// Endpoints, then local models, each in the order of the file.
-    pub(crate) workers: Vec<Worker>,
+    pub(crate) workers: Vec<Arc<Worker>>,
     pub(crate) worker_by_id: HashMap<String, usize>,
     /// Where a model's workers sit: an index into `dominions`, or none for workers without one.
     pub(crate) dominion_of_model: HashMap<String, Option<usize>>,
@@ -220,7 +220,10 @@ impl PolicyConfig {
         if let Some(&class) = profile.explicit.get(hint) {
             return class;
         }
-        let family = profile.families.get(hint).unwrap_or(&profile.default_family);
+        let family = profile
+            .families
+            .get(hint)
+            .unwrap_or(&profile.default_family);
         let bucket = profile.buckets.partition_point(|&min| min <= uncached);
         // The first bucket starts at 0, so at least one is never above `uncached`.
         family[bucket.saturating_sub(1)]

@@ -1,0 +1,161 @@
+//! What is wrong with a policy: every mistake, with its place.
+
+use std::{
+    error::Error,
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+/// A policy that cannot be used: the file is unreadable, or it holds [mistakes](Self::mistakes).
+///
+/// Validation does not stop at the first mistake, so this holds all of them. They are displayed
+/// one to a line, each with its path, what is wrong, what would be right, and its place in the
+/// file where that is known:
+///
+/// ```
+/// # use tower_policy_queue::PolicyConfig;
+/// let error = "
+/// dominions:
+///   - {id: gpu 0, max_concurrency: 0}
+/// ".parse::<PolicyConfig>().unwrap_err();
+///
+/// assert_eq!(error.mistakes().len(), 2);
+/// let mistake = &error.mistakes()[1];
+/// assert_eq!(mistake.path(), "dominions[0].max_concurrency");
+/// assert_eq!(mistake.line(), Some(3));
+/// ```
+///
+/// The values of `api_key` and of environment variables never appear in it.
+#[derive(Debug)]
+pub struct ConfigError {
+    file: Option<PathBuf>,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    Unreadable(io::Error),
+    Mistakes(Vec<Mistake>),
+}
+
+/// One mistake in a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    path: String,
+    message: String,
+    place: Option<Place>,
+}
+
+/// A place in the text, both numbers counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) column: usize,
+}
+
+// ===== impl ConfigError =====
+
+impl ConfigError {
+    pub(super) fn new(mistakes: Vec<Mistake>) -> Self {
+        Self { file: None, cause: Cause::Mistakes(mistakes) }
+    }
+
+    pub(super) fn unreadable(file: &Path, error: io::Error) -> Self {
+        Self { file: Some(file.to_owned()), cause: Cause::Unreadable(error) }
+    }
+
+    pub(super) fn in_file(self, file: &Path) -> Self {
+        Self { file: Some(file.to_owned()), ..self }
+    }
+
+    /// All mistakes, never none unless the file could not be read.
+    pub fn mistakes(&self) -> &[Mistake] {
+        match &self.cause {
+            Cause::Unreadable(_) => &[],
+            Cause::Mistakes(mistakes) => mistakes,
+        }
+    }
+
+    /// The file, if the policy was read [from a path](crate::PolicyConfig::from_path).
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = |f: &mut fmt::Formatter<'_>| match &self.file {
+            Some(file) => write!(f, "{}: ", file.display()),
+            None => Ok(()),
+        };
+        match &self.cause {
+            Cause::Unreadable(error) => {
+                file(f)?;
+                write!(f, "cannot be read: {error}")
+            }
+            Cause::Mistakes(mistakes) => {
+                for (index, mistake) in mistakes.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str("\n")?;
+                    }
+                    file(f)?;
+                    mistake.fmt(f)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Error for ConfigError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.cause {
+            Cause::Unreadable(error) => Some(error),
+            Cause::Mistakes(_) => None,
+        }
+    }
+}
+
+// ===== impl Mistake =====
+
+impl Mistake {
+    pub(super) fn new(path: impl ToString, message: impl Into<String>, place: Option<Place>) -> Self {
+        Self { path: path.to_string(), message: message.into(), place }
+    }
+
+    /// Where in the policy, such as `policy_classes[1].quantum`; empty for the policy as a whole.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The line of the file, counted from 1, where it is known.
+    ///
+    /// It is not known for a policy that came through another format's deserializer, nor for
+    /// what a text misses as a whole.
+    pub fn line(&self) -> Option<usize> {
+        self.place.map(|place| place.line)
+    }
+
+    /// The column in the [line](Self::line), counted from 1.
+    pub fn column(&self) -> Option<usize> {
+        self.place.map(|place| place.column)
+    }
+
+    /// What is wrong, and what would be right. For a clash it names the other place.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)?;
+        match self.place {
+            Some(Place { line, column }) => write!(f, " (line {line}, column {column})"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Names: what may be one, and how messages show them.
+//!
+//! Messages quote what the file says, and a file is untrusted input: everything shown is escaped
+//! and cut, so that the size of an error is bounded by the number of mistakes.
+
+use std::borrow::Cow;
+
+/// The most characters of a name that a message shows.
+const SHOWN_CHARS: usize = 64;
+
+/// The most names that a message lists.
+const LISTED: usize = 10;
+
+/// Whether `text` may name a class, family, bucket, dominion, worker or profile.
+///
+/// The same alphabet as the published router's, whose names also end up as metric labels.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
+}
+
+/// The beginning of `text`, if it is long.
+pub(super) fn cut(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// `text` in quotes, escaped and cut.
+pub(super) fn quote(text: &str) -> String {
+    format!("{:?}", cut(text))
+}
+
+/// The names there are, for a message about one that there is not.
+pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names = names.into_iter();
+    let mut listed: Vec<_> = names.by_ref().take(LISTED).map(quote).collect();
+    let more = names.count();
+    if more > 0 {
+        listed.push(format!("{more} more"));
+    }
+    match listed.split_last() {
+        None => "none".to_owned(),
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_letters_digits_dots_dashes_and_underscores() {
+        for name in ["a", "A-1", "gpt-4o", "v1.2_x", "0", "-", "."] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", " ", "a b", "a/b", "~", "a:b", "ä", "a\n"] {
+            assert!(!is_name(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_shown_name_is_escaped_and_cut() {
+        assert_eq!(quote("a\n\"b"), r#""a\n\"b""#);
+        assert!(quote(&"é".repeat(1000)).len() < 200);
+    }
+
+    #[test]
+    fn a_list_of_names_reads_as_a_sentence_and_ends() {
+        assert_eq!(list([]), "none");
+        assert_eq!(list(["a"]), r#""a""#);
+        assert_eq!(list(["a", "b", "c"]), r#""a", "b" and "c""#);
+        assert!(list(["a"; 30]).ends_with("and 20 more"));
+    }
+}

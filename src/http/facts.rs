@@ -1,0 +1,118 @@
+//! What is known of a request, each fact from the first source that has it.
+
+use http::{Request, header::CONTENT_LENGTH};
+
+use super::{QueueHints, Rejection, headers};
+use crate::{config::Headers, schedule::Snapshot};
+
+/// Bytes of a request body that count as one token when nobody knows better.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// The facts the policy decides by.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    pub(super) policy: Option<&'a str>,
+    pub(super) client: Option<&'a str>,
+    pub(super) model: Option<&'a str>,
+    pub(super) snapshot: Snapshot,
+    pub(super) strict_priority: u32,
+    pub(super) priority_jump: f64,
+    pub(super) worker: Option<&'a str>,
+    pub(super) allowed_workers: Option<Vec<&'a str>>,
+}
+
+impl<'a> Facts<'a> {
+    /// Asks the classifier's word (`said`), then the request's extensions, then its headers. A
+    /// header that is not asked is not parsed either, so it cannot be wrong.
+    pub(super) fn gather<B>(
+        request: &'a Request<B>,
+        said: &'a QueueHints,
+        names: &Headers,
+    ) -> Result<Self, Rejection> {
+        let sent = request.headers();
+        let sources = Sources {
+            said,
+            told: request.extensions().get(),
+        };
+
+        let raw = sources.or(
+            |hints| hints.raw_isl_tokens,
+            || headers::tokens(sent, &names.raw_isl_tokens),
+        )?;
+        let cached = sources.or(
+            |hints| hints.cached_tokens,
+            || headers::tokens(sent, &names.cached_tokens),
+        )?;
+        let tier = sources.or(
+            |hints| hints.strict_priority,
+            || headers::tier(sent, &names.strict_priority),
+        )?;
+        let jump = sources.or(
+            |hints| hints.priority_jump,
+            || headers::jump(sent, &names.priority_jump),
+        )?;
+        let allowed_workers = sources.or(
+            |hints| {
+                Some(
+                    hints
+                        .allowed_workers
+                        .as_ref()?
+                        .iter()
+                        .map(String::as_str)
+                        .collect(),
+                )
+            },
+            || headers::list(sent, &names.allowed_workers),
+        )?;
+        Ok(Self {
+            policy: sources.or(
+                |hints| hints.policy.as_deref(),
+                || Ok(headers::hint(sent, &names.policy)),
+            )?,
+            client: sources.or(
+                |hints| hints.client.as_deref(),
+                || Ok(headers::hint(sent, &names.client)),
+            )?,
+            model: sources.or(
+                |hints| hints.model.as_deref(),
+                || headers::name(sent, &names.model),
+            )?,
+            snapshot: Snapshot::new(
+                raw.unwrap_or_else(|| estimated_tokens(request)),
+                cached.unwrap_or(0),
+            ),
+            strict_priority: tier.unwrap_or(0),
+            priority_jump: jump.unwrap_or(0.0),
+            worker: sources.or(
+                |hints| hints.worker.as_deref(),
+                || headers::name(sent, &names.worker),
+            )?,
+            allowed_workers,
+        })
+    }
+}
+
+/// Hints in the order in which they are believed.
+struct Sources<'a> {
+    said: &'a QueueHints,
+    told: Option<&'a QueueHints>,
+}
+
+impl<'a> Sources<'a> {
+    fn or<T>(
+        &self,
+        field: impl Fn(&'a QueueHints) -> Option<T>,
+        header: impl FnOnce() -> Result<Option<T>, Rejection>,
+    ) -> Result<Option<T>, Rejection> {
+        match field(self.said).or_else(|| self.told.and_then(&field)) {
+            None => header(),
+            known => Ok(known),
+        }
+    }
+}
+
+fn estimated_tokens<B>(request: &Request<B>) -> u64 {
+    let length = request.headers().get(CONTENT_LENGTH);
+    let bytes: Option<u64> = length.and_then(|length| length.to_str().ok()?.parse().ok());
+    bytes.map_or(0, |bytes| bytes.div_ceil(BYTES_PER_TOKEN))
+}

@@ -1,0 +1,106 @@
+//! Reading the headers that a policy believes.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::Rejection;
+
+/// A header that anyone may send: what cannot be read says nothing.
+pub(super) fn hint<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// A name set by somebody the policy trusts. An empty one is none.
+pub(super) fn name<'a>(
+    headers: &'a HeaderMap,
+    header: &Option<HeaderName>,
+) -> Result<Option<&'a str>, Rejection> {
+    let name = trusted(headers, header, "one value of UTF-8 text", Some)?;
+    Ok(name.filter(|name| !name.is_empty()))
+}
+
+/// A number of tokens set by somebody the policy trusts.
+pub(super) fn tokens(
+    headers: &HeaderMap,
+    header: &Option<HeaderName>,
+) -> Result<Option<u64>, Rejection> {
+    trusted(
+        headers,
+        header,
+        "one integer from 0 to 18446744073709551615",
+        |text| text.parse().ok(),
+    )
+}
+
+/// A strict priority set by somebody the policy trusts.
+pub(super) fn tier(
+    headers: &HeaderMap,
+    header: &Option<HeaderName>,
+) -> Result<Option<u32>, Rejection> {
+    trusted(
+        headers,
+        header,
+        "one integer from 0 to 4294967295",
+        |text| text.parse().ok(),
+    )
+}
+
+/// A priority jump set by somebody the policy trusts.
+pub(super) fn jump(
+    headers: &HeaderMap,
+    header: &Option<HeaderName>,
+) -> Result<Option<f64>, Rejection> {
+    trusted(headers, header, "one finite number", |text| {
+        text.parse().ok().filter(|jump: &f64| jump.is_finite())
+    })
+}
+
+/// Names separated by commas, which may be spread over several headers.
+pub(super) fn list<'a>(
+    headers: &'a HeaderMap,
+    header: &Option<HeaderName>,
+) -> Result<Option<Vec<&'a str>>, Rejection> {
+    let Some(header) = header else {
+        return Ok(None);
+    };
+    let mut list = None;
+    for value in headers.get_all(header) {
+        let text = text(value).ok_or_else(|| invalid(header, "worker ids separated by commas"))?;
+        let names = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        list.get_or_insert_with(Vec::new).extend(names);
+    }
+    Ok(list)
+}
+
+/// A header set by somebody the policy trusts: what cannot be read is an error, not a guess.
+fn trusted<'a, T>(
+    headers: &'a HeaderMap,
+    header: &Option<HeaderName>,
+    expected: &'static str,
+    parse: impl FnOnce(&'a str) -> Option<T>,
+) -> Result<Option<T>, Rejection> {
+    let Some(header) = header else {
+        return Ok(None);
+    };
+    let mut values = headers.get_all(header).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    // A second value may be the caller's own, let through by the proxy that adds the first.
+    let only = values.next().is_none();
+    let parsed = text(value).filter(|_| only).and_then(parse);
+    parsed.map(Some).ok_or_else(|| invalid(header, expected))
+}
+
+fn text(value: &HeaderValue) -> Option<&str> {
+    std::str::from_utf8(value.as_bytes()).ok().map(str::trim)
+}
+
+fn invalid(header: &HeaderName, expected: &'static str) -> Rejection {
+    Rejection::InvalidHeader {
+        name: header.clone(),
+        expected,
+    }
+}

@@ -1,0 +1,172 @@
+//! The layer.
+
+use std::{error::Error, fmt, sync::Arc};
+
+use tower_layer::Layer;
+
+use super::{DefaultResponseForRejection, NoClassifier, PolicyQueue, shared::Shared};
+use crate::config::PolicyConfig;
+
+/// Decides who goes next in front of an expensive HTTP service.
+///
+/// All clones of a layer, and all services made from them, share its queues and slots: one limit
+/// for every route and every connection. Two layers made from the same configuration share
+/// nothing.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use bytes::Bytes;
+/// use http::{Request, Response};
+/// use http_body_util::Full;
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+/// use tower_policy_queue::{Admission, PolicyConfig, PolicyQueueLayer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config: PolicyConfig = "
+/// dominions:
+///   - {id: gpu, kind: remote, max_concurrency: 4, max_queue: 100}
+/// ".parse()?;
+///
+/// let service = ServiceBuilder::new()
+///     .layer(PolicyQueueLayer::new(config))
+///     .service(service_fn(|request: Request<Full<Bytes>>| async move {
+///         let admission: &Admission = request.extensions().get().unwrap();
+///         assert_eq!(admission.dominion(), Some("gpu"));
+///         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello"))))
+///     }));
+///
+/// let response = service.oneshot(Request::new(Full::default())).await?;
+/// assert_eq!(response.status(), 200);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PolicyQueueLayer<C = NoClassifier, R = DefaultResponseForRejection> {
+    shared: Arc<Shared>,
+    bound: Option<usize>,
+    classifier: C,
+    respond: R,
+}
+
+impl PolicyQueueLayer {
+    /// A layer with queues and slots of its own.
+    #[must_use]
+    pub fn new(config: PolicyConfig) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(config)),
+            bound: None,
+            classifier: NoClassifier,
+            respond: DefaultResponseForRejection,
+        }
+    }
+}
+
+impl<C, R> PolicyQueueLayer<C, R> {
+    /// The same layer, for the requests of one route that neither a pinned worker nor their model
+    /// puts into another dominion.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownDominion`] if the policy has none of that id.
+    pub fn dominion(&self, id: &str) -> Result<Self, UnknownDominion>
+    where
+        C: Clone,
+        R: Clone,
+    {
+        let index = self.shared.dominion_ids().position(|known| known == id);
+        let index = index.ok_or_else(|| UnknownDominion {
+            id: id.to_owned(),
+            known: self.shared.dominion_ids().map(str::to_owned).collect(),
+        })?;
+        Ok(Self {
+            bound: Some(index),
+            ..self.clone()
+        })
+    }
+
+    /// Has each request classified by `classifier`, whose word beats extensions and headers: see
+    /// [`Classify`](crate::Classify).
+    #[must_use]
+    pub fn classifier<T>(self, classifier: T) -> PolicyQueueLayer<T, R> {
+        let Self {
+            shared,
+            bound,
+            respond,
+            ..
+        } = self;
+        PolicyQueueLayer {
+            shared,
+            bound,
+            classifier,
+            respond,
+        }
+    }
+
+    /// Has `respond` make the response to a request that is turned away: see
+    /// [`ResponseForRejection`](crate::ResponseForRejection).
+    #[must_use]
+    pub fn on_rejection<T>(self, respond: T) -> PolicyQueueLayer<C, T> {
+        let Self {
+            shared,
+            bound,
+            classifier,
+            ..
+        } = self;
+        PolicyQueueLayer {
+            shared,
+            bound,
+            classifier,
+            respond,
+        }
+    }
+}
+
+impl<S, C, R> Layer<S> for PolicyQueueLayer<C, R>
+where
+    C: Clone,
+    R: Clone,
+{
+    type Service = PolicyQueue<S, C, R>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let shared = Arc::clone(&self.shared);
+        PolicyQueue::new(
+            inner,
+            shared,
+            self.bound,
+            self.classifier.clone(),
+            self.respond.clone(),
+        )
+    }
+}
+
+impl<C, R> fmt::Debug for PolicyQueueLayer<C, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dominions: Vec<_> = self.shared.dominion_ids().collect();
+        f.debug_struct("PolicyQueueLayer")
+            .field("dominions", &dominions)
+            .field("bound", &self.bound.map(|index| dominions[index]))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A layer was asked for a dominion that its policy does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownDominion {
+    id: String,
+    known: Vec<String>,
+}
+
+impl fmt::Display for UnknownDominion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the policy has no dominion `{}`; ", self.id)?;
+        if self.known.is_empty() {
+            f.write_str("it has none at all")
+        } else {
+            write!(f, "it has `{}`", self.known.join("`, `"))
+        }
+    }
+}
+
+impl Error for UnknownDominion {}

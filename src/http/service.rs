@@ -1,0 +1,90 @@
+//! The service that the layer makes.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::{
+    Classify, DefaultResponseForRejection, NoClassifier, ResponseBody, ResponseForRejection,
+    ResponseFuture, shared::Shared,
+};
+
+/// Admits requests to the inner service by the policy: see [`PolicyQueueLayer`].
+///
+/// It is always ready and reserves nothing: a request queues inside its response future, which
+/// drives its own clone of the inner service to readiness once it was granted a slot. (To hold
+/// on to an inner service's readiness while waiting would take places of a `Buffer` or permits of
+/// a `ConcurrencyLimit` below from those who could use them.)
+///
+/// [`PolicyQueueLayer`]: crate::PolicyQueueLayer
+#[derive(Clone, Debug)]
+pub struct PolicyQueue<S, C = NoClassifier, R = DefaultResponseForRejection> {
+    inner: S,
+    shared: Arc<Shared>,
+    /// The dominion of the route.
+    bound: Option<usize>,
+    classifier: C,
+    respond: R,
+}
+
+impl<S, C, R> PolicyQueue<S, C, R> {
+    pub(super) fn new(
+        inner: S,
+        shared: Arc<Shared>,
+        bound: Option<usize>,
+        classifier: C,
+        respond: R,
+    ) -> Self {
+        Self {
+            inner,
+            shared,
+            bound,
+            classifier,
+            respond,
+        }
+    }
+
+    /// Gets a reference to the inner service.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// Gets a mutable reference to the inner service.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Gets the inner service back.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, C, R, ReqBody, ResBody> Service<Request<ReqBody>> for PolicyQueue<S, C, R>
+where
+    S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
+    C: Classify<ReqBody>,
+    R: ResponseForRejection<ResBody> + Clone,
+    ResBody: Body<Data = Bytes>,
+{
+    type Response = Response<ResponseBody<ResBody>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, R, ReqBody>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+        let said = self.classifier.classify(&request);
+        // Decided now, not at the first poll: requests arrive in the order in which they are called.
+        let entered = self.shared.enter(&request, &said, self.bound);
+        ResponseFuture::new(self.inner.clone(), request, self.respond.clone(), entered)
+    }
+}

@@ -1,0 +1,175 @@
+//! A dominion at run time: one lock around its waiters, its slots and its workers.
+//!
+//! Every change of state (an arrival, a release, a first byte, a waiter that leaves) takes the
+//! lock once, changes the state, hands free slots out until nothing more may go, and gives the lock
+//! back; then it wakes those it granted. So a free slot and a request that could use it
+//! never coexist outside the lock, and there is no task, tick or notification to lose.
+//!
+//! The grant *is* the slot: once a waiter is granted it owns one, whether it has been polled
+//! since or not, and gives it back when it is dropped.
+
+mod permit;
+mod state;
+mod ticket;
+mod wake;
+mod workers;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+pub(crate) use self::{
+    permit::{Grant, Permit, Share},
+    ticket::Ticket,
+};
+use self::{
+    state::{Entered, State},
+    wake::WakeList,
+};
+use crate::{config::PolicyConfig, schedule::Snapshot};
+
+/// A dominion, or the place of the requests that have none.
+pub(crate) struct Pool {
+    policy: Arc<PolicyConfig>,
+    /// Index into the policy's dominions.
+    dominion: Option<usize>,
+    /// When the pool was made; arrivals are measured from here.
+    epoch: Instant,
+    state: Mutex<State>,
+}
+
+/// A request at the door.
+#[derive(Debug)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) class: usize,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) strict_priority: u32,
+    /// Seconds under FCFS, a weight under WSPT.
+    pub(crate) priority_jump: f64,
+    pub(crate) client: Option<&'a str>,
+    pub(crate) model: Option<&'a str>,
+    /// Indexes into the policy's workers.
+    pub(crate) worker: Option<usize>,
+    pub(crate) allowed_workers: Option<&'a [usize]>,
+}
+
+/// What became of an arrival.
+#[derive(Debug)]
+pub(crate) enum Entrance {
+    Admitted(Permit),
+    Parked(Ticket),
+    TurnedAway(Refusal),
+}
+
+/// Why an arrival cannot even wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    NoEligibleWorker,
+    Rejected,
+    ClassLimit {
+        kind: LimitKind,
+        current: u64,
+        limit: u64,
+    },
+    Full {
+        max_queue: usize,
+    },
+    Closed,
+}
+
+/// Which of a class's queue limits was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LimitKind {
+    /// Queued requests.
+    Requests,
+    /// Input tokens of the queued requests, cached ones included.
+    RawIslTokens,
+    /// Cached input tokens of the queued requests.
+    CachedTokens,
+}
+
+impl LimitKind {
+    /// Its name in the answer's `limit_kind`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::RawIslTokens => "raw_isl_tokens",
+            Self::CachedTokens => "cached_tokens",
+        }
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(policy: Arc<PolicyConfig>, dominion: Option<usize>) -> Arc<Self> {
+        let state = State::new(&policy, dominion);
+        Arc::new(Self {
+            policy,
+            dominion,
+            epoch: Instant::now(),
+            state: Mutex::new(state),
+        })
+    }
+
+    pub(crate) fn policy(&self) -> &PolicyConfig {
+        &self.policy
+    }
+
+    /// The dominion's id.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.dominion.map(|index| &*self.policy.dominions[index].id)
+    }
+
+    /// Decides about an arrival, at once: it starts, it is parked, or it is turned away.
+    pub(crate) fn enter(self: &Arc<Self>, arrival: &Arrival<'_>) -> Entrance {
+        let Arrival {
+            class, snapshot, ..
+        } = *arrival;
+        let entered = self.with_state(|state, wakes| state.enter(self, arrival, wakes));
+        match entered {
+            Ok(Entered::Started(assigned)) => {
+                let permit = Permit::new(self, class, snapshot, assigned, Duration::ZERO);
+                Entrance::Admitted(permit)
+            }
+            Ok(Entered::Parked(waiter, arrived)) => Entrance::Parked(Ticket::new(
+                Arc::clone(self),
+                waiter,
+                arrived,
+                class,
+                snapshot,
+            )),
+            Err(refusal) => Entrance::TurnedAway(refusal),
+        }
+    }
+
+    /// Turns everybody away who waits, and whoever comes.
+    pub(crate) fn close(&self) {
+        self.with_state(State::close);
+    }
+
+    /// Changes the state under the lock. Wakers are woken, and replaced ones dropped, once the
+    /// lock is released: both run code that is not ours.
+    fn with_state<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> T {
+        let mut wakes = WakeList::default();
+        let changed = change(&mut self.lock(), &mut wakes);
+        wakes.wake_all();
+        changed
+    }
+
+    /// A panic elsewhere leaves the state whole, as no foreign code runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("dominion", &self.id())
+            .finish_non_exhaustive()
+    }
+}

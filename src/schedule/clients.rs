@@ -1,0 +1,134 @@
+//! Client labels, and how many of them a dominion tells apart.
+
+use std::collections::HashMap;
+
+/// A client that waits in a dominion. The number of a label is used again once it is forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ClientId(u8);
+
+/// The distinct labels that may wait in a dominion besides the shared one.
+///
+/// Bounded because a label is a hint: whoever mints labels would otherwise widen its own share
+/// and the memory of the queue.
+const MAX_LABELS: usize = 32;
+
+const MAX_LABEL_BYTES: usize = 64;
+
+/// The labels under which somebody waits.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    ids: HashMap<Box<str>, ClientId>,
+    /// How many wait under each id; index 0 is the shared label.
+    waiting: Vec<usize>,
+}
+
+impl Clients {
+    /// Counts a waiter under `label`, or under the shared one if the label is missing, ill-formed
+    /// or one too many. The answer is what [`leave`](Self::leave) takes.
+    pub(crate) fn join(&mut self, label: Option<&str>) -> ClientId {
+        let id = label
+            .and_then(well_formed)
+            .and_then(|label| self.resolve(label));
+        let id = id.unwrap_or(ClientId::SHARED);
+        let index = usize::from(id.0);
+        if self.waiting.len() <= index {
+            self.waiting.resize(index + 1, 0);
+        }
+        self.waiting[index] += 1;
+        id
+    }
+
+    fn resolve(&mut self, label: &str) -> Option<ClientId> {
+        if let Some(&id) = self.ids.get(label) {
+            return Some(id);
+        }
+        if self.ids.len() >= MAX_LABELS {
+            return None;
+        }
+        let free = (1..=MAX_LABELS as u8).find(|&id| {
+            self.waiting
+                .get(usize::from(id))
+                .is_none_or(|&count| count == 0)
+        });
+        let id = ClientId(free?);
+        self.ids.insert(label.into(), id);
+        Some(id)
+    }
+
+    /// Takes back one [`join`](Self::join); a label under which nobody waits is forgotten.
+    pub(crate) fn leave(&mut self, id: ClientId) {
+        let Some(waiting) = self.waiting.get_mut(usize::from(id.0)) else {
+            return;
+        };
+        *waiting = waiting.saturating_sub(1);
+        if *waiting == 0 && id != ClientId::SHARED {
+            self.ids.retain(|_, known| *known != id);
+        }
+    }
+
+    /// Labels besides the shared one under which somebody waits.
+    #[cfg(test)]
+    pub(crate) fn labels(&self) -> usize {
+        self.ids.len()
+    }
+}
+
+impl ClientId {
+    /// The label `default`, of everybody without one.
+    pub(crate) const SHARED: Self = Self(0);
+}
+
+fn well_formed(label: &str) -> Option<&str> {
+    let label = label.trim();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    let fits = (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(plain);
+    (fits && label != "default").then_some(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_that_are_missing_or_ill_formed_share_one_bucket() {
+        let mut clients = Clients::default();
+        let long = "x".repeat(65);
+        for label in [
+            None,
+            Some(""),
+            Some("  "),
+            Some("no good"),
+            Some("é"),
+            Some("default"),
+            Some(&*long),
+        ] {
+            assert_eq!(clients.join(label), ClientId::SHARED, "{label:?}");
+        }
+        assert_ne!(clients.join(Some(&long[..64])), ClientId::SHARED);
+        assert_ne!(clients.join(Some("Team-7_a.b:c")), ClientId::SHARED);
+        assert_eq!(clients.join(Some(" padded ")), clients.join(Some("padded")));
+    }
+
+    #[test]
+    fn the_thirty_third_label_joins_the_shared_bucket_until_one_is_forgotten() {
+        let mut clients = Clients::default();
+        let ids: Vec<_> = (0..32)
+            .map(|n| clients.join(Some(&n.to_string())))
+            .collect();
+        assert_eq!(clients.join(Some("late")), ClientId::SHARED);
+        assert_eq!(
+            clients.join(Some("7")),
+            ids[7],
+            "a known label is still known"
+        );
+        clients.leave(ids[7]);
+        assert_eq!(
+            clients.join(Some("late")),
+            ClientId::SHARED,
+            "one of them still waits"
+        );
+        clients.leave(ids[7]);
+        assert_eq!(clients.join(Some("late")), ids[7]);
+        assert_eq!(clients.labels(), 32);
+    }
+}

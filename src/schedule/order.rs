@@ -1,0 +1,118 @@
+//! The order of requests inside a class.
+
+use std::{cmp::Reverse, time::Duration};
+
+use crate::config::QueuePolicy;
+
+/// The position of a request by its class's queue policy; the smaller goes first.
+///
+/// An integer whatever the policy, so that it is totally ordered and equal scores are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Score(u64);
+
+impl Score {
+    /// The score of a request that arrived `arrival` after the queue was made.
+    ///
+    /// A `priority_jump` is in seconds under FCFS, a weight under WSPT; one that is negative or
+    /// not a number counts as 0.
+    pub(crate) fn new(
+        policy: QueuePolicy,
+        arrival: Duration,
+        priority_jump: f64,
+        cost: u64,
+    ) -> Self {
+        let jump = priority_jump.max(0.0);
+        match policy {
+            QueuePolicy::Fcfs => {
+                let arrival = i64::try_from(arrival.as_nanos()).unwrap_or(i64::MAX);
+                // Float to integer casts saturate.
+                let effective = arrival.saturating_sub((jump * 1e9).round() as i64);
+                // The offset keeps the order of signed values among unsigned ones.
+                Self(effective.wrapping_sub(i64::MIN) as u64)
+            }
+            // The bits of positive floats are ordered like the floats themselves.
+            QueuePolicy::Wspt => Self(!((1.0 + jump) / cost as f64).to_bits()),
+        }
+    }
+}
+
+/// The whole order of heads: the higher tier, then the score, then the arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    tier: Reverse<u32>,
+    score: Score,
+    sequence: u64,
+}
+
+impl Rank {
+    /// `sequence` numbers the arrivals of a dominion and makes a rank unique.
+    pub(crate) fn new(strict_priority: u32, score: Score, sequence: u64) -> Self {
+        Self {
+            tier: Reverse(strict_priority),
+            score,
+            sequence,
+        }
+    }
+
+    /// The strict priority, the highest first.
+    pub(super) fn tier(&self) -> Reverse<u32> {
+        self.tier
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fcfs(arrival_ms: u64, jump: f64) -> Score {
+        Score::new(
+            QueuePolicy::Fcfs,
+            Duration::from_millis(arrival_ms),
+            jump,
+            1,
+        )
+    }
+
+    fn wspt(jump: f64, cost: u64) -> Score {
+        Score::new(QueuePolicy::Wspt, Duration::ZERO, jump, cost)
+    }
+
+    #[test]
+    fn a_priority_jump_of_n_counts_as_n_seconds_earlier_under_fcfs() {
+        assert!(fcfs(4000, 5.0) < fcfs(0, 0.0));
+        assert!(fcfs(4000, 3.0) > fcfs(0, 0.0));
+        assert_eq!(fcfs(4000, 4.0), fcfs(0, 0.0));
+        assert_eq!(fcfs(510, 0.5), fcfs(10, 0.0), "exact where floats are not");
+    }
+
+    #[test]
+    fn the_largest_weight_for_its_cost_goes_first_under_wspt() {
+        assert!(wspt(0.0, 3) < wspt(0.0, 30));
+        assert_eq!(wspt(14.0, 30), wspt(0.0, 2));
+        assert_eq!(wspt(2.0, 3), wspt(0.0, 1));
+    }
+
+    #[test]
+    fn jumps_that_are_no_jumps_count_as_zero() {
+        for jump in [-1.0, -0.0, f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(fcfs(7, jump), fcfs(7, 0.0), "{jump}");
+            assert_eq!(wspt(jump, 7), wspt(0.0, 7), "{jump}");
+        }
+    }
+
+    #[test]
+    fn extreme_values_saturate_and_stay_ordered() {
+        let never = Score::new(QueuePolicy::Fcfs, Duration::MAX, 0.0, 1);
+        assert!(fcfs(0, f64::MAX) < fcfs(0, 1.0));
+        assert!(fcfs(u64::MAX / 2, 0.0) <= never);
+        assert!(wspt(f64::MAX, u64::MAX) < wspt(0.0, u64::MAX));
+    }
+
+    #[test]
+    fn tier_then_score_then_arrival() {
+        let rank = |tier, score, sequence| Rank::new(tier, score, sequence);
+        assert!(rank(9, fcfs(9, 0.0), 9) < rank(5, fcfs(0, 0.0), 0));
+        assert!(rank(0, fcfs(1, 0.0), 9) < rank(0, fcfs(2, 0.0), 0));
+        assert!(rank(0, fcfs(1, 0.0), 0) < rank(0, fcfs(1, 0.0), 1));
+    }
+}

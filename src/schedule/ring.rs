@@ -1,0 +1,232 @@
+//! The ring of classes and the round robin over it.
+
+use std::collections::BTreeSet;
+
+use slab::Slab;
+
+use super::{Backlog, ClientId, LaneId, Rank, Snapshot, class::Class};
+
+/// Names a waiting request until it is served or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(u32);
+
+/// A waiting request.
+#[derive(Debug)]
+pub(crate) struct Entry<T> {
+    pub(crate) class: usize,
+    pub(crate) lane: LaneId,
+    pub(crate) client: ClientId,
+    pub(crate) rank: Rank,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) payload: T,
+}
+
+/// Says whether the head of a lane may go.
+///
+/// Asked when a lane gets a new head and on [`Schedule::recheck`], and remembered in between: whoever
+/// changes what the answer depends on must have the lanes rechecked that it concerns.
+pub(crate) trait Gate<T> {
+    fn open(&self, class: usize, payload: &T) -> bool;
+}
+
+/// The queues of a dominion, and whose turn it is.
+#[derive(Debug)]
+pub(crate) struct Schedule<T> {
+    entries: Slab<Entry<T>>,
+    classes: Vec<Class>,
+    /// Classes with a dispatchable head. An index is all the scan needs of a class it skips.
+    ready: BTreeSet<usize>,
+    /// Classes with backlog, dispatchable or not.
+    backlogged: BTreeSet<usize>,
+    /// Where the next scan begins.
+    cursor: usize,
+    /// The class served last, as long as it has backlog and its credit covers its candidate.
+    burst: Option<usize>,
+}
+
+impl<T> Schedule<T> {
+    /// A ring of classes with these quanta, in tokens.
+    pub(crate) fn new(quanta: impl IntoIterator<Item = u64>) -> Self {
+        Self {
+            entries: Slab::new(),
+            classes: quanta.into_iter().map(Class::new).collect(),
+            ready: BTreeSet::new(),
+            backlogged: BTreeSet::new(),
+            cursor: 0,
+            burst: None,
+        }
+    }
+
+    /// Waiting requests in all classes.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn backlog(&self, class: usize) -> Backlog {
+        self.classes[class].backlog
+    }
+
+    /// The classes with backlog, in ring order.
+    pub(crate) fn backlogged(&self) -> impl Iterator<Item = usize> + '_ {
+        self.backlogged.iter().copied()
+    }
+
+    /// Adds a request. O(log n).
+    pub(crate) fn push(&mut self, entry: Entry<T>, gate: &impl Gate<T>) -> Key {
+        let Entry {
+            class,
+            lane,
+            client,
+            rank,
+            snapshot,
+            ..
+        } = entry;
+        // A queue of 2^32 requests does not fit in memory.
+        let key = Key(self.entries.insert(entry) as u32);
+        self.backlogged.insert(class);
+        if self.classes[class].push(lane, client, rank, key, snapshot) {
+            self.recheck(class, lane, gate);
+        }
+        key
+    }
+
+    /// Takes a request out that is not to be served. O(log n).
+    pub(crate) fn remove(&mut self, key: Key, gate: &impl Gate<T>) -> Option<Entry<T>> {
+        let entry = self.entries.try_remove(key.0 as usize)?;
+        let class = &mut self.classes[entry.class];
+        if class.remove(entry.lane, entry.client, entry.rank, entry.snapshot) {
+            self.recheck(entry.class, entry.lane, gate);
+        }
+        self.settle(entry.class);
+        Some(entry)
+    }
+
+    /// Asks the gate anew about the head of a lane.
+    pub(crate) fn recheck(&mut self, class: usize, lane: LaneId, gate: &impl Gate<T>) {
+        let Self {
+            entries,
+            classes,
+            ready,
+            ..
+        } = self;
+        classes[class].recheck(lane, |key| {
+            entries
+                .get(key.0 as usize)
+                .is_some_and(|entry| gate.open(class, &entry.payload))
+        });
+        if classes[class].candidate().is_some() {
+            ready.insert(class);
+        } else {
+            ready.remove(&class);
+        }
+    }
+
+    /// Takes out the request whose turn it is, if any may go.
+    pub(crate) fn serve(&mut self, gate: &impl Gate<T>) -> Option<Entry<T>> {
+        let class = self.pick()?;
+        let (lane, key) = self.classes[class].candidate()?;
+        let entry = self.entries.try_remove(key.0 as usize)?;
+
+        let served = &mut self.classes[class];
+        served.deficit = served.deficit.saturating_sub(entry.snapshot.cost());
+        served.pop(lane, entry.snapshot);
+        self.recheck(class, lane, gate);
+        self.cursor = if class + 1 == self.classes.len() {
+            0
+        } else {
+            class + 1
+        };
+        self.burst = Some(class);
+        self.settle(class);
+        Some(entry)
+    }
+
+    /// An emptied class leaves the ring, and with its deficit its burst is gone.
+    fn settle(&mut self, class: usize) {
+        if self.classes[class].is_empty() {
+            self.backlogged.remove(&class);
+            if self.burst == Some(class) {
+                self.burst = None;
+            }
+        }
+    }
+
+    /// The class whose turn it is, credited so that it can pay for its candidate.
+    fn pick(&mut self) -> Option<usize> {
+        if let Some(class) = self.burst {
+            match self.price(class) {
+                Some(cost) if cost <= self.classes[class].deficit => return Some(class),
+                Some(_) => self.burst = None,
+                // Only blocked: its credit waits with it.
+                None => {}
+            }
+        }
+        if let Some(class) = self.scan() {
+            return Some(class);
+        }
+        self.credit_rounds_without_progress()?;
+        self.scan()
+    }
+
+    /// One round: every dispatchable class from the cursor on, until one can pay.
+    fn scan(&mut self) -> Option<usize> {
+        let Self {
+            entries,
+            classes,
+            ready,
+            cursor,
+            ..
+        } = self;
+        let order = ready.range(*cursor..).chain(ready.range(..*cursor));
+        for &index in order {
+            let class = &mut classes[index];
+            let cost = price(class, entries)?;
+            if cost <= class.deficit {
+                return Some(index);
+            }
+            class.deficit = class.deficit.saturating_add(class.quantum);
+            if cost <= class.deficit {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Credits the rounds in which plain round robin would serve nobody, all at once: one fewer
+    /// than the least number of rounds that lets some class pay.
+    fn credit_rounds_without_progress(&mut self) -> Option<()> {
+        let Self {
+            entries,
+            classes,
+            ready,
+            ..
+        } = self;
+        let rounds = |&index: &usize| {
+            let class: &Class = &classes[index];
+            let missing = price(class, entries)?.saturating_sub(class.deficit);
+            Some(missing.div_ceil(class.quantum))
+        };
+        let idle = ready.iter().filter_map(rounds).min()?.saturating_sub(1);
+        if idle > 0 {
+            for &index in &*ready {
+                let class = &mut classes[index];
+                class.deficit = class
+                    .deficit
+                    .saturating_add(class.quantum.saturating_mul(idle));
+            }
+        }
+        Some(())
+    }
+
+    /// What a class's candidate costs.
+    fn price(&self, class: usize) -> Option<u64> {
+        price(&self.classes[class], &self.entries)
+    }
+}
+
+fn price<T>(class: &Class, entries: &Slab<Entry<T>>) -> Option<u64> {
+    let (_, key) = class.candidate()?;
+    entries
+        .get(key.0 as usize)
+        .map(|entry| entry.snapshot.cost())
+}
