@@ -36,7 +36,9 @@ pub(super) fn expand(text: &str, lookup: Lookup<'_>) -> Result<String, String> {
 fn is_variable(name: &str) -> bool {
     !name.starts_with(|first: char| first.is_ascii_digit())
         && !name.is_empty()
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 #[cfg(test)]
@@ -84,7 +86,15 @@ mod tests {
 
     #[test]
     fn a_brace_that_begins_no_variable_is_a_mistake_that_shows_nothing_of_the_text() {
-        for text in ["${", "${KEY", "${}", "${1KEY}", "${ KEY }", "${KEY:-sk-2}", "${sk-2${KEY}}"] {
+        for text in [
+            "${",
+            "${KEY",
+            "${}",
+            "${1KEY}",
+            "${ KEY }",
+            "${KEY:-sk-2}",
+            "${sk-2${KEY}}",
+        ] {
             let error = expand(text, &lookup).unwrap_err();
             assert!(error.contains("begins no `${VARIABLE}`"), "{text}: {error}");
             assert!(!error.contains("sk-"), "{text}: {error}");

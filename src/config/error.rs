@@ -35,12 +35,12 @@ pub struct ConfigError {
 #[derive(Debug)]
 enum Cause {
     Unreadable(io::Error),
-    Mistakes(Vec<Mistake>),
+    Mistakes(Vec<ConfigMistake>),
 }
 
 /// One mistake in a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
+pub struct ConfigMistake {
     path: String,
     message: String,
     place: Option<Place>,
@@ -56,20 +56,29 @@ pub(super) struct Place {
 // ===== impl ConfigError =====
 
 impl ConfigError {
-    pub(super) fn new(mistakes: Vec<Mistake>) -> Self {
-        Self { file: None, cause: Cause::Mistakes(mistakes) }
+    pub(super) fn new(mistakes: Vec<ConfigMistake>) -> Self {
+        Self {
+            file: None,
+            cause: Cause::Mistakes(mistakes),
+        }
     }
 
     pub(super) fn unreadable(file: &Path, error: io::Error) -> Self {
-        Self { file: Some(file.to_owned()), cause: Cause::Unreadable(error) }
+        Self {
+            file: Some(file.to_owned()),
+            cause: Cause::Unreadable(error),
+        }
     }
 
     pub(super) fn in_file(self, file: &Path) -> Self {
-        Self { file: Some(file.to_owned()), ..self }
+        Self {
+            file: Some(file.to_owned()),
+            ..self
+        }
     }
 
     /// All mistakes, never none unless the file could not be read.
-    pub fn mistakes(&self) -> &[Mistake] {
+    pub fn mistakes(&self) -> &[ConfigMistake] {
         match &self.cause {
             Cause::Unreadable(_) => &[],
             Cause::Mistakes(mistakes) => mistakes,
@@ -116,11 +125,19 @@ impl Error for ConfigError {
     }
 }
 
-// ===== impl Mistake =====
+// ===== impl ConfigMistake =====
 
-impl Mistake {
-    pub(super) fn new(path: impl ToString, message: impl Into<String>, place: Option<Place>) -> Self {
-        Self { path: path.to_string(), message: message.into(), place }
+impl ConfigMistake {
+    pub(super) fn new(
+        path: impl ToString,
+        message: impl Into<String>,
+        place: Option<Place>,
+    ) -> Self {
+        Self {
+            path: path.to_string(),
+            message: message.into(),
+            place,
+        }
     }
 
     /// Where in the policy, such as `policy_classes[1].quantum`; empty for the policy as a whole.
@@ -147,7 +164,7 @@ impl Mistake {
     }
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for ConfigMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;

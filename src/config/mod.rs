@@ -1,9 +1,34 @@
 //! The YAML: its schema, its validation, and what comes out.
 //!
-//! Plain data. Nothing here knows of queues, clocks or requests.
+//! Plain data. Nothing here knows of queues, clocks or requests. A policy passes through in
+//! four steps:
+//!
+//! ```text
+//! text --parse--> RawPolicy --validate--> PolicyConfig
+//!   \--locate------------------------------> the lines of what validation found
+//! ```
+//!
+//! - [`load`] is the public face: `FromStr`, `from_path`, `Deserialize`, `Default`;
+//! - [`parse`] alone knows the YAML parser, and keeps hostile input from it with the help of
+//!   [`document`], [`nesting`] and [`strict`];
+//! - [`schema`] is the policy as it is written, [`value`] the types of its leaves;
+//! - [`validate`] finds every mistake and builds [`policy`], the policy as it is used.
 
+mod document;
+mod env;
+mod error;
+mod load;
+mod names;
+mod nesting;
+mod parse;
+mod path;
 mod policy;
+mod schema;
+mod strict;
+mod validate;
+mod value;
 
+pub use error::{ConfigError, ConfigMistake};
 pub(crate) use policy::{
     BusyThreshold, ClassLimits, Dominion, Headers, PolicyClass, QueuePolicy, Worker,
 };

@@ -6,8 +6,6 @@
 //!
 //! No type here is `Debug`: keys pass through.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 
 use super::value::{Map, Number, Whole};
@@ -44,7 +42,11 @@ pub(super) const ALIASES: [(&str, &str); 4] = [
 
 /// A set of families, buckets and classes: the root's, or a model's.
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a model's policy, which is a map")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "a model's policy, which is a map"
+)]
 pub(super) struct RawProfile {
     pub(super) default_policy_family: Option<String>,
     pub(super) uncached_isl_buckets: Option<Vec<RawBucket>>,
@@ -59,7 +61,11 @@ pub(super) struct RawBucket {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a policy class, which is a map")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "a policy class, which is a map"
+)]
 pub(super) struct RawClass {
     pub(super) name: Option<String>,
     pub(super) policy_family: Option<String>,
@@ -87,11 +93,15 @@ pub(super) struct RawDominion {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "an endpoint, which is a map")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "an endpoint, which is a map"
+)]
 pub(super) struct RawEndpoint {
     pub(super) id: Option<String>,
     pub(super) dominion: Option<String>,
-    pub(super) models: Option<Vec<Option<Arc<str>>>>,
+    pub(super) models: Option<Vec<Option<String>>>,
     pub(super) max_num_batched_tokens: Option<Whole>,
     pub(super) protocol: Option<String>,
     pub(super) base_url: Option<String>,
@@ -99,7 +109,11 @@ pub(super) struct RawEndpoint {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "a local model, which is a map")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "a local model, which is a map"
+)]
 pub(super) struct RawLocalModel {
     pub(super) id: Option<String>,
     pub(super) dominion: Option<String>,
@@ -112,11 +126,15 @@ pub(super) struct RawLocalModel {
 #[serde(default, deny_unknown_fields, expecting = "a profile, which is a map")]
 pub(super) struct RawSelection {
     pub(super) name: Option<String>,
-    pub(super) models: Option<Vec<Option<Arc<str>>>>,
+    pub(super) models: Option<Vec<Option<String>>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "header names, which are a map")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "header names, which are a map"
+)]
 pub(super) struct RawHeaders {
     pub(super) policy: Option<String>,
     pub(super) client: Option<String>,

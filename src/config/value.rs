@@ -94,10 +94,11 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Map<V>, A::Error> {
                 let mut seen = HashSet::new();
                 let mut entries = Vec::new();
-                while let Some(key) = map.next_key::<Option<Arc<str>>>()? {
+                while let Some(key) = map.next_key::<Option<String>>()? {
                     let Some(key) = key else {
                         return Err(de::Error::custom("a key is null; it should be a name"));
                     };
+                    let key = Arc::<str>::from(key);
                     if !seen.insert(Arc::clone(&key)) {
                         let key = names::quote(&key);
                         return Err(de::Error::custom(format_args!("the key {key} is repeated")));

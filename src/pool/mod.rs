@@ -115,10 +115,6 @@ impl Pool {
         })
     }
 
-    pub(crate) fn policy(&self) -> &PolicyConfig {
-        &self.policy
-    }
-
     /// The dominion's id.
     pub(crate) fn id(&self) -> Option<&str> {
         self.dominion.map(|index| &*self.policy.dominions[index].id)

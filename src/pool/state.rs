@@ -88,7 +88,7 @@ impl State {
             max_concurrency: limits.and_then(|dominion| dominion.max_concurrency),
             max_queue: limits.map(|dominion| dominion.max_queue),
             reject: limits.is_some_and(|dominion| dominion.reject),
-            fair: limits.is_none_or(|dominion| dominion.fair_scheduling),
+            fair: limits.is_some_and(|dominion| dominion.fair_scheduling),
             classes: policy.classes.iter().map(rules).collect(),
             arrivals: 0,
             closed: false,

@@ -76,6 +76,11 @@ impl Clients {
 impl ClientId {
     /// The label `default`, of everybody without one.
     pub(crate) const SHARED: Self = Self(0);
+
+    #[cfg(test)]
+    pub(super) fn for_test(number: u8) -> Self {
+        Self(number)
+    }
 }
 
 fn well_formed(label: &str) -> Option<&str> {

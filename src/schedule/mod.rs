@@ -38,6 +38,8 @@ mod lane;
 mod order;
 mod ring;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::{
     class::Backlog,

@@ -66,6 +66,12 @@ impl<T> Schedule<T> {
         self.classes[class].backlog
     }
 
+    /// What a class has been credited and not spent, in tokens.
+    #[cfg(test)]
+    pub(crate) fn deficit(&self, class: usize) -> u64 {
+        self.classes[class].deficit
+    }
+
     /// The classes with backlog, in ring order.
     pub(crate) fn backlogged(&self) -> impl Iterator<Item = usize> + '_ {
         self.backlogged.iter().copied()

@@ -1,0 +1,237 @@
+//! What YAML allows and a policy does not.
+//!
+//! A walk over the whole document before it is read, for mistakes that the reading would
+//! swallow: a key given twice, of which the parser would keep the last; a merge key `<<`, which
+//! would count as a key like others; a tag, which would be dropped, so that `!env KEY` would be
+//! the text "KEY". It also bounds what aliases can make of a small document, since the reading
+//! follows them just as this walk does.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashSet,
+    fmt,
+    sync::Arc,
+};
+
+use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, Visitor};
+
+use super::{
+    names,
+    path::{Path, Steps},
+};
+
+/// How deep collections may nest. A policy needs five levels.
+pub(super) const MAX_DEPTH: usize = 64;
+
+/// What a walk found, to be read after it ended in an error.
+pub(super) struct Walk {
+    /// Bytes of text and number of values that may still come.
+    budget: Cell<usize>,
+    refusal: RefCell<Option<(Steps, String)>>,
+}
+
+impl Walk {
+    /// A walk over at most `budget` values and bytes of text, aliases followed.
+    pub(super) fn new(budget: usize) -> Self {
+        Self {
+            budget: Cell::new(budget),
+            refusal: RefCell::new(None),
+        }
+    }
+
+    /// Walks over all of it. The error carries the place if the format knows places.
+    pub(super) fn over<'de, D: Deserializer<'de>>(&self, deserializer: D) -> Result<(), D::Error> {
+        Value {
+            walk: self,
+            path: Path::Root,
+            depth: 0,
+        }
+        .deserialize(deserializer)
+    }
+
+    /// What the walk refused, and where; nothing if the error was the format's own.
+    pub(super) fn into_refusal(self) -> Option<(Steps, String)> {
+        self.refusal.into_inner()
+    }
+
+    fn refuse<E: de::Error>(&self, path: Path<'_>, message: String) -> E {
+        let error = E::custom(&message);
+        self.refusal.replace(Some((path.steps(), message)));
+        error
+    }
+
+    fn spend<E: de::Error>(&self, path: Path<'_>, amount: usize) -> Result<(), E> {
+        match self.budget.get().checked_sub(amount) {
+            Some(left) => {
+                self.budget.set(left);
+                Ok(())
+            }
+            None => Err(self.refuse(
+                path,
+                "the aliases (`*name`) up to here expand to more than a policy may hold".to_owned(),
+            )),
+        }
+    }
+}
+
+/// A value to walk over.
+#[derive(Clone, Copy)]
+struct Value<'a> {
+    walk: &'a Walk,
+    path: Path<'a>,
+    depth: usize,
+}
+
+/// A key to check.
+struct Key<'a> {
+    map: Value<'a>,
+    seen: &'a mut HashSet<Arc<str>>,
+}
+
+// ===== impl Value =====
+
+impl Value<'_> {
+    fn nested<E: de::Error>(self) -> Result<usize, E> {
+        self.walk.spend(self.path, 1)?;
+        if self.depth == MAX_DEPTH {
+            let message = format!("collections nest more than {MAX_DEPTH} deep");
+            return Err(self.walk.refuse(self.path, message));
+        }
+        Ok(self.depth + 1)
+    }
+
+    fn scalar<E: de::Error>(self, len: usize) -> Result<(), E> {
+        self.walk.spend(self.path, len.saturating_add(1))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Value<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E: de::Error>(self, _: bool) -> Result<(), E> {
+        self.scalar(0)
+    }
+
+    fn visit_i64<E: de::Error>(self, _: i64) -> Result<(), E> {
+        self.scalar(0)
+    }
+
+    fn visit_i128<E: de::Error>(self, _: i128) -> Result<(), E> {
+        self.scalar(0)
+    }
+
+    fn visit_u64<E: de::Error>(self, _: u64) -> Result<(), E> {
+        self.scalar(0)
+    }
+
+    fn visit_u128<E: de::Error>(self, _: u128) -> Result<(), E> {
+        self.scalar(0)
+    }
+
+    fn visit_f64<E: de::Error>(self, _: f64) -> Result<(), E> {
+        self.scalar(0)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        self.scalar(text.len())
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        self.scalar(0)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<(), E> {
+        self.scalar(0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let depth = self.nested()?;
+        let mut index = 0;
+        loop {
+            let path = self.path.index(index);
+            if seq
+                .next_element_seed(Value {
+                    path,
+                    depth,
+                    ..self
+                })?
+                .is_none()
+            {
+                return Ok(());
+            }
+            index += 1;
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let depth = self.nested()?;
+        let mut seen = HashSet::new();
+        while let Some(key) = map.next_key_seed(Key {
+            map: self,
+            seen: &mut seen,
+        })? {
+            let path = self.path.entry(&key);
+            map.next_value_seed(Value {
+                path,
+                depth,
+                ..self
+            })?;
+        }
+        Ok(())
+    }
+
+    // YAML's tags arrive as enums.
+    fn visit_enum<A: EnumAccess<'de>>(self, _: A) -> Result<(), A::Error> {
+        let message = "a policy knows no tags (`!name`); write the value itself";
+        Err(self.walk.refuse(self.path, message.to_owned()))
+    }
+}
+
+// ===== impl Key =====
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = Arc<str>;
+
+    // Not `deserialize_any`: `1.10` and `1.1` are two keys.
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Arc<str>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = Arc<str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: de::Error>(self, key: &str) -> Result<Arc<str>, E> {
+        let Value { walk, path, .. } = self.map;
+        walk.spend(path, key.len().saturating_add(1))?;
+        let key = Arc::<str>::from(key);
+        if &*key == "<<" {
+            let message = "a policy knows no merge keys (`<<`); write the keys themselves";
+            return Err(walk.refuse(path.entry(&key), message.to_owned()));
+        }
+        if !self.seen.insert(Arc::clone(&key)) {
+            let message = format!(
+                "the key {} is repeated; remove one of the two",
+                names::quote(&key)
+            );
+            return Err(walk.refuse(path.entry(&key), message));
+        }
+        Ok(key)
+    }
+}

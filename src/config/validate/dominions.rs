@@ -1,0 +1,121 @@
+//! Dominions: pools of slots, and what may be bound to them.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use super::{Findings, numbers};
+use crate::config::{Dominion, names, path::Path, schema::RawDominion};
+
+/// Waiting requests of a dominion that does not say how many.
+const DEFAULT_MAX_QUEUE: usize = 100;
+
+/// What a dominion's slots are slots of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Endpoints elsewhere. A dominion without a `kind` is of this one.
+    Remote,
+    /// Models on this machine.
+    Local,
+}
+
+/// All dominions.
+pub(super) struct Dominions {
+    pub(super) list: Vec<Entry>,
+    pub(super) by_id: HashMap<String, usize>,
+}
+
+/// A dominion, and what only validation needs of it.
+pub(super) struct Entry {
+    pub(super) dominion: Dominion,
+    /// None if it is not one of the two.
+    pub(super) kind: Option<Kind>,
+    pub(super) vram_gb: Option<f64>,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Remote => "remote",
+            Kind::Local => "local",
+        })
+    }
+}
+
+impl Dominions {
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|entry| &*entry.dominion.id)
+    }
+}
+
+pub(super) fn resolve(found: &mut Findings, raw: Vec<RawDominion>) -> Dominions {
+    let root = Path::Root;
+    let list = root.key("dominions");
+    let mut dominions = Dominions {
+        list: Vec::new(),
+        by_id: HashMap::new(),
+    };
+    for (index, mut raw) in raw.into_iter().enumerate() {
+        let path = list.index(index);
+        let id = found.require_name(path.key("id"), raw.id.take());
+        if let Some(id) = &id {
+            if let Some(&other) = dominions.by_id.get(id) {
+                let message = format!("the id {} is already taken by", names::quote(id));
+                found.clash(path.key("id"), list.index(other).key("id"), message);
+            } else {
+                dominions.by_id.insert(id.clone(), index);
+            }
+        }
+        dominions
+            .list
+            .push(entry(found, path, id.unwrap_or_default().into(), raw));
+    }
+    dominions
+}
+
+fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -> Entry {
+    let kind = match raw.kind.as_deref() {
+        None | Some("remote") => Some(Kind::Remote),
+        Some("local") => Some(Kind::Local),
+        Some(other) => {
+            let other = names::quote(other);
+            found.report(
+                path.key("kind"),
+                format!("is {other}; it should be \"remote\" or \"local\""),
+            );
+            None
+        }
+    };
+    if kind == Some(Kind::Remote) && raw.vram_gb.is_some() {
+        let message = "is for a dominion of `kind: local`; this one is remote";
+        found.report(path.key("vram_gb"), message);
+    }
+    let reject = match raw.policy.as_deref() {
+        None | Some("queue") => false,
+        Some("reject") => true,
+        Some(other) => {
+            let other = names::quote(other);
+            found.report(
+                path.key("policy"),
+                format!("is {other}; it should be \"queue\" or \"reject\""),
+            );
+            false
+        }
+    };
+    let dominion = Dominion {
+        id,
+        max_concurrency: numbers::positive_size(
+            found,
+            path.key("max_concurrency"),
+            raw.max_concurrency,
+        ),
+        max_queue: numbers::positive_size(found, path.key("max_queue"), raw.max_queue)
+            .unwrap_or(DEFAULT_MAX_QUEUE),
+        reject,
+        fair_scheduling: raw.fair_scheduling.unwrap_or(true),
+    };
+    let vram_gb = numbers::gigabytes(found, path.key("vram_gb"), raw.vram_gb);
+    Entry {
+        dominion,
+        kind,
+        vram_gb,
+    }
+}

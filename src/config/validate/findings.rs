@@ -1,0 +1,91 @@
+//! What validation has found so far.
+
+use crate::config::{
+    error::{ConfigMistake, Place},
+    names,
+    path::{Path, Steps},
+};
+
+/// The mistakes of a policy, in the order in which they were found.
+#[derive(Default)]
+pub(in crate::config) struct Findings(Vec<Finding>);
+
+struct Finding {
+    path: Steps,
+    message: String,
+    /// The other place of a clash, to which the message leads up.
+    other: Option<Steps>,
+}
+
+impl Findings {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Reports that the value at `path` is wrong.
+    pub(super) fn report(&mut self, path: Path<'_>, message: impl Into<String>) {
+        self.0.push(Finding {
+            path: path.steps(),
+            message: message.into(),
+            other: None,
+        });
+    }
+
+    /// Reports that `path` clashes with `other`, whose path and line end the message.
+    pub(super) fn clash(&mut self, path: Path<'_>, other: Path<'_>, message: impl Into<String>) {
+        let other = Some(other.steps());
+        self.0.push(Finding {
+            path: path.steps(),
+            message: message.into(),
+            other,
+        });
+    }
+
+    /// Reports a name that cannot be one.
+    pub(super) fn check_name(&mut self, path: Path<'_>, name: &str) {
+        if name.is_empty() {
+            self.report(path, "is empty");
+        } else if !names::is_name(name) {
+            let name = names::quote(name);
+            self.report(
+                path,
+                format!("{name} is no name; names are made of [A-Za-z0-9_.-]"),
+            );
+        }
+    }
+
+    /// A name that has to be there; reported and empty if it is not.
+    pub(super) fn require_name(&mut self, path: Path<'_>, name: Option<String>) -> Option<String> {
+        match &name {
+            Some(name) => self.check_name(path, name),
+            None => self.report(path, "is missing"),
+        }
+        name
+    }
+
+    /// The mistakes with the places that `locate` knows.
+    pub(in crate::config) fn into_mistakes(
+        self,
+        mut locate: impl FnMut(&Steps) -> Option<Place>,
+    ) -> Vec<ConfigMistake> {
+        self.0
+            .into_iter()
+            .map(
+                |Finding {
+                     path,
+                     mut message,
+                     other,
+                 }| {
+                    let place = locate(&path);
+                    if let Some(other) = other {
+                        message.push_str(&format!(" {other}"));
+                        if let Some(Place { line, .. }) = locate(&other) {
+                            message.push_str(&format!(" on line {line}"));
+                        }
+                    }
+                    ConfigMistake::new(path, message, place)
+                },
+            )
+            .collect()
+    }
+}

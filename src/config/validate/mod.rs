@@ -1,0 +1,117 @@
+//! From the policy as it is written to the policy as it is used, or to every mistake in it.
+//!
+//! Validation never stops early. What is missing or wrong is reported and stands in by a value
+//! that keeps the checks after it going, so that one run finds all there is; the result is used
+//! only if nothing was found. One mistake is reported once: a name that is wrong where it is
+//! defined is not wrong again where it is used.
+
+mod classes;
+mod dominions;
+mod findings;
+mod headers;
+mod numbers;
+mod profiles;
+mod vram;
+mod workers;
+
+use std::{collections::HashMap, sync::Arc};
+
+pub(super) use findings::Findings;
+
+use super::{
+    PolicyConfig, env, names,
+    path::Path,
+    schema::{RawPolicy, RawProfile},
+};
+
+/// Checks a policy and resolves its names.
+pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyConfig, Findings> {
+    let root = Path::Root;
+    let mut found = Findings::default();
+    let mut classes = Vec::new();
+
+    let own = RawProfile {
+        default_policy_family: raw.default_policy_family,
+        uncached_isl_buckets: raw.uncached_isl_buckets,
+        policy_classes: raw.policy_classes,
+    };
+    let mut profiles = vec![if profiles::is_absent(&own) {
+        profiles::synthetic(&mut classes)
+    } else {
+        profiles::resolve(&mut found, root, own, None, &mut classes)
+    }];
+    let mut profile_of_model = HashMap::new();
+    let models = root.key("models");
+    for (model, raw) in raw.models.map(|models| models.0).unwrap_or_default() {
+        let path = models.entry(&model);
+        if model.trim().is_empty() {
+            found.report(path, "the name of a model is empty");
+        }
+        profile_of_model.insert(model.to_string(), profiles.len());
+        profiles.push(profiles::resolve(
+            &mut found,
+            path,
+            raw,
+            Some(&model),
+            &mut classes,
+        ));
+    }
+
+    let dominions = dominions::resolve(&mut found, raw.dominions.unwrap_or_default());
+    let default_dominion = raw.default_dominion.and_then(|id| {
+        let known = dominions.by_id.get(&id).copied();
+        if known.is_none() {
+            let there_are = names::list(dominions.ids());
+            let message = format!(
+                "there is no dominion {}; there are: {there_are}",
+                names::quote(&id)
+            );
+            found.report(root.key("default_dominion"), message);
+        }
+        known
+    });
+    let workers = workers::resolve(
+        &mut found,
+        &dominions,
+        raw.endpoints.unwrap_or_default(),
+        raw.local_models.unwrap_or_default(),
+        lookup,
+    );
+    vram::check(&mut found, &dominions, &workers, raw.profiles);
+    let headers = headers::resolve(&mut found, raw.headers.unwrap_or_default());
+
+    if !found.is_empty() {
+        return Err(found);
+    }
+    Ok(PolicyConfig {
+        profiles,
+        profile_of_model,
+        classes,
+        dominions: dominions
+            .list
+            .into_iter()
+            .map(|entry| entry.dominion)
+            .collect(),
+        workers: workers.list.into_iter().map(Arc::new).collect(),
+        worker_by_id: workers.by_id,
+        dominion_of_model: workers.dominion_of_model,
+        default_dominion,
+        headers,
+    })
+}
+
+/// The policy of an empty file.
+pub(super) fn empty() -> PolicyConfig {
+    let mut classes = Vec::new();
+    PolicyConfig {
+        profiles: vec![profiles::synthetic(&mut classes)],
+        profile_of_model: HashMap::new(),
+        classes,
+        dominions: Vec::new(),
+        workers: Vec::new(),
+        worker_by_id: HashMap::new(),
+        dominion_of_model: HashMap::new(),
+        default_dominion: None,
+        headers: super::Headers::default(),
+    }
+}

@@ -1,0 +1,186 @@
+//! VRAM: whether the local models of each profile fit into their dominions together.
+//!
+//! A profile says which models are loaded at the same time. Without profiles all of them are.
+//! Only dominions with a budget are checked, and only local models take from it.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Findings, dominions::Dominions, workers::Workers};
+use crate::config::{names, path::Path, schema::RawSelection};
+
+/// Sums of decimal fractions are off by less than this share: 0.1 + 0.2 fits into 0.3.
+const ROUNDING: f64 = 1e-9;
+
+pub(super) fn check(
+    found: &mut Findings,
+    dominions: &Dominions,
+    workers: &Workers,
+    profiles: Option<Vec<RawSelection>>,
+) {
+    let mut check = Check {
+        found,
+        dominions,
+        workers,
+        without_estimate: HashSet::new(),
+    };
+    let Some(profiles) = profiles.filter(|profiles| !profiles.is_empty()) else {
+        let all = 0..workers.estimates.len();
+        return check.fits(Path::Root.key("local_models"), None, all);
+    };
+    let root = Path::Root;
+    let list = root.key("profiles");
+    let mut first_of_name = HashMap::new();
+    for (index, profile) in profiles.into_iter().enumerate() {
+        let path = list.index(index);
+        let name = check
+            .found
+            .require_name(path.key("name"), profile.name)
+            .unwrap_or_default();
+        if let Some(&other) = first_of_name.get(&name) {
+            if !name.is_empty() {
+                let message = format!("the name {} is already taken by", names::quote(&name));
+                check
+                    .found
+                    .clash(path.key("name"), list.index(other).key("name"), message);
+            }
+        } else {
+            first_of_name.insert(name.clone(), index);
+        }
+        if profile.models.is_none() {
+            check
+                .found
+                .report(path.key("models"), "is missing; a profile lists its models");
+        }
+        let models = profile.models.unwrap_or_default();
+        let selected = check.select(path.key("models"), models);
+        check.fits(path.key("models"), Some(&name), selected);
+    }
+}
+
+struct Check<'a> {
+    found: &'a mut Findings,
+    dominions: &'a Dominions,
+    workers: &'a Workers,
+    /// Local models reported for having none, so that each is once.
+    without_estimate: HashSet<usize>,
+}
+
+impl Check<'_> {
+    /// The local models among `models`, by index.
+    fn select(&mut self, path: Path<'_>, models: Vec<Option<String>>) -> Vec<usize> {
+        let mut first_of_name = HashMap::new();
+        let mut selected = Vec::new();
+        for (index, model) in models.into_iter().enumerate() {
+            let path_of_model = path.index(index);
+            let Some(model) = model.filter(|model| !model.trim().is_empty()) else {
+                self.found
+                    .report(path_of_model, "is empty; it should be the name of a model");
+                continue;
+            };
+            if let Some(&other) = first_of_name.get(&model) {
+                let message = format!("the model {} is already named by", names::quote(&model));
+                self.found.clash(path_of_model, path.index(other), message);
+                continue;
+            }
+            let worker = self.workers.by_id.get(&model).copied();
+            match worker.and_then(|worker| worker.checked_sub(self.workers.endpoints)) {
+                Some(local) => selected.push(local),
+                None if self.is_served(&model) => {}
+                None => {
+                    let local = self.workers.list.iter().skip(self.workers.endpoints);
+                    let there_are = names::list(local.map(|worker| &*worker.id));
+                    let message = format!(
+                        "no worker serves the model {}; the local models are: {there_are}",
+                        names::quote(&model)
+                    );
+                    self.found.report(path_of_model, message);
+                }
+            }
+            first_of_name.insert(model, index);
+        }
+        selected
+    }
+
+    fn is_served(&self, model: &str) -> bool {
+        self.workers.dominion_of_model.contains_key(model)
+    }
+
+    /// Reports what of the local models `selected` does not fit.
+    fn fits(
+        &mut self,
+        path: Path<'_>,
+        profile: Option<&str>,
+        selected: impl IntoIterator<Item = usize>,
+    ) {
+        let mut totals = HashMap::<usize, f64>::new();
+        // Dominions in the order of the first model, so that mistakes come in a stable order.
+        let mut order = Vec::new();
+        for local in selected {
+            let worker = &self.workers.list[self.workers.endpoints + local];
+            let Some(dominion) = worker.dominion else {
+                continue;
+            };
+            if self.dominions.list[dominion].vram_gb.is_none() {
+                continue;
+            }
+            match self.workers.estimates[local] {
+                Some(estimate) => {
+                    let total = totals.entry(dominion).or_insert_with(|| {
+                        order.push(dominion);
+                        0.0
+                    });
+                    *total += estimate.unwrap_or_default();
+                }
+                None => self.lacks_estimate(local, dominion, profile),
+            }
+        }
+        for dominion in order {
+            let entry = &self.dominions.list[dominion];
+            let (Some(&total), Some(budget)) = (totals.get(&dominion), entry.vram_gb) else {
+                continue;
+            };
+            if total > budget + budget * ROUNDING {
+                let who = match profile {
+                    Some(profile) => format!("the models of the profile {}", names::quote(profile)),
+                    None => "the local models together".to_owned(),
+                };
+                let message = format!(
+                    "{who} need {} GB of VRAM in the dominion {}, {} GB more than its {} GB",
+                    decimal(total),
+                    names::quote(&entry.dominion.id),
+                    decimal(total - budget),
+                    decimal(budget),
+                );
+                self.found.report(path, message);
+            }
+        }
+    }
+
+    fn lacks_estimate(&mut self, local: usize, dominion: usize, profile: Option<&str>) {
+        if !self.without_estimate.insert(local) {
+            return;
+        }
+        let by = match profile {
+            Some(profile) => format!(", which the profile {} loads,", names::quote(profile)),
+            None => String::new(),
+        };
+        let message = format!(
+            "is missing; the model{by} takes from the budget of the dominion {}",
+            names::quote(&self.dominions.list[dominion].dominion.id)
+        );
+        let root = Path::Root;
+        self.found.report(
+            root.key("local_models").index(local).key("vram_gb"),
+            message,
+        );
+    }
+}
+
+/// `value` without the digits that rounding made.
+fn decimal(value: f64) -> String {
+    let digits = format!("{value:.9}");
+    digits
+        .trim_end_matches('0')
+        .trim_end_matches('.')
+        .to_owned()
+}

@@ -1,0 +1,473 @@
+//! The schedule beside a model that follows the papers word by word.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::QueuePolicy;
+
+/// Lanes that are blocked, by class.
+#[derive(Clone, Debug, Default)]
+struct Blocked(BTreeSet<(usize, LaneId)>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Job {
+    id: usize,
+    lane: LaneId,
+}
+
+impl Gate<Job> for Blocked {
+    fn open(&self, class: usize, job: &Job) -> bool {
+        !self.0.contains(&(class, job.lane))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Queued {
+    id: usize,
+    lane: LaneId,
+    client: u8,
+    tier: u32,
+    score: Score,
+    cost: u64,
+}
+
+/// Plain deficit round robin: one class a visit, one quantum a visit, round after round.
+#[derive(Debug, Default)]
+struct Model {
+    quanta: Vec<u64>,
+    deficits: Vec<u64>,
+    /// In the order of arrival.
+    queues: Vec<Vec<Queued>>,
+    /// Whose turn it is among the clients of a lane's tier, the next one first.
+    turns: Vec<((usize, LaneId, u32), Vec<u8>)>,
+    cursor: usize,
+    burst: Option<usize>,
+}
+
+impl Model {
+    fn new(quanta: &[u64]) -> Self {
+        Self {
+            quanta: quanta.to_vec(),
+            deficits: vec![0; quanta.len()],
+            queues: vec![Vec::new(); quanta.len()],
+            ..Self::default()
+        }
+    }
+
+    fn turn(&mut self, key: (usize, LaneId, u32)) -> &mut Vec<u8> {
+        if !self.turns.iter().any(|(known, _)| *known == key) {
+            self.turns.push((key, Vec::new()));
+        }
+        let turn = self.turns.iter_mut().find(|(known, _)| *known == key);
+        &mut turn.unwrap().1
+    }
+
+    fn push(&mut self, class: usize, queued: Queued) {
+        let turn = self.turn((class, queued.lane, queued.tier));
+        if !turn.contains(&queued.client) {
+            turn.push(queued.client);
+        }
+        self.queues[class].push(queued);
+    }
+
+    fn head(&mut self, class: usize, lane: LaneId) -> Option<Queued> {
+        let in_lane = |queued: &&Queued| queued.lane == lane;
+        let tier = self.queues[class]
+            .iter()
+            .filter(in_lane)
+            .map(|queued| queued.tier)
+            .max()?;
+        let client = self.turn((class, lane, tier))[0];
+        let mine = |queued: &&Queued| {
+            queued.lane == lane && queued.tier == tier && queued.client == client
+        };
+        // The first of the equal ones is the one that arrived first.
+        self.queues[class]
+            .iter()
+            .filter(mine)
+            .min_by_key(|queued| queued.score)
+            .cloned()
+    }
+
+    fn candidate(&mut self, class: usize, blocked: &Blocked) -> Option<Queued> {
+        let lanes: BTreeSet<LaneId> = self.queues[class]
+            .iter()
+            .map(|queued| queued.lane)
+            .collect();
+        let open = lanes
+            .into_iter()
+            .filter(|&lane| !blocked.0.contains(&(class, lane)));
+        let mut heads: Vec<Queued> = open.filter_map(|lane| self.head(class, lane)).collect();
+        heads.sort_by_key(|head| (std::cmp::Reverse(head.tier), head.score, head.id));
+        heads.into_iter().next()
+    }
+
+    fn take(&mut self, class: usize, id: usize, served: bool) -> Queued {
+        let index = self.queues[class]
+            .iter()
+            .position(|queued| queued.id == id)
+            .unwrap();
+        let taken = self.queues[class].remove(index);
+        let waits = |queued: &Queued| {
+            (queued.lane, queued.tier, queued.client) == (taken.lane, taken.tier, taken.client)
+        };
+        let still = self.queues[class].iter().any(waits);
+        let turn = self.turn((class, taken.lane, taken.tier));
+        if served || !still {
+            turn.retain(|&client| client != taken.client);
+        }
+        if served && still {
+            turn.push(taken.client);
+        }
+        if self.queues[class].is_empty() {
+            self.deficits[class] = 0;
+            self.burst = self.burst.filter(|&burst| burst != class);
+        }
+        taken
+    }
+
+    fn serve(&mut self, blocked: &Blocked) -> Option<(usize, usize)> {
+        if let Some(class) = self.burst {
+            match self.candidate(class, blocked) {
+                Some(head) if head.cost <= self.deficits[class] => {
+                    return Some(self.pay(class, head));
+                }
+                Some(_) => self.burst = None,
+                None => {}
+            }
+        }
+        let open = |this: &mut Self, class| this.candidate(class, blocked).is_some();
+        if !(0..self.quanta.len()).any(|class| open(self, class)) {
+            return None;
+        }
+        loop {
+            for step in 0..self.quanta.len() {
+                let class = (self.cursor + step) % self.quanta.len();
+                let Some(head) = self.candidate(class, blocked) else {
+                    continue;
+                };
+                if head.cost > self.deficits[class] {
+                    self.deficits[class] += self.quanta[class];
+                }
+                if head.cost <= self.deficits[class] {
+                    return Some(self.pay(class, head));
+                }
+            }
+        }
+    }
+
+    fn pay(&mut self, class: usize, head: Queued) -> (usize, usize) {
+        self.deficits[class] -= head.cost;
+        self.cursor = (class + 1) % self.quanta.len();
+        self.burst = Some(class);
+        self.take(class, head.id, true);
+        (class, head.id)
+    }
+}
+
+/// The schedule and the model, side by side.
+struct Pair {
+    schedule: Schedule<Job>,
+    model: Model,
+    blocked: Blocked,
+    keys: Vec<Option<(usize, Key)>>,
+}
+
+impl Pair {
+    fn new(quanta: &[u64]) -> Self {
+        Self {
+            schedule: Schedule::new(quanta.iter().copied()),
+            model: Model::new(quanta),
+            blocked: Blocked::default(),
+            keys: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, class: usize, arrival: &Arrival) {
+        let id = self.keys.len();
+        let lane = lane(arrival.lane);
+        let policy = if class % 2 == 0 {
+            QueuePolicy::Fcfs
+        } else {
+            QueuePolicy::Wspt
+        };
+        let jump = f64::from(arrival.jump);
+        let score = Score::new(policy, Duration::from_secs(id as u64), jump, arrival.cost);
+        let client = ClientId::for_test(arrival.client);
+        let entry = Entry {
+            class,
+            lane,
+            client,
+            rank: Rank::new(arrival.tier, score, id as u64),
+            snapshot: Snapshot::new(arrival.cost, 0),
+            payload: Job { id, lane },
+        };
+        let key = self.schedule.push(entry, &self.blocked);
+        self.keys.push(Some((class, key)));
+        let Arrival {
+            client, tier, cost, ..
+        } = *arrival;
+        self.model.push(
+            class,
+            Queued {
+                id,
+                lane,
+                client,
+                tier,
+                score,
+                cost,
+            },
+        );
+    }
+
+    fn serve(&mut self) -> Option<usize> {
+        let expected = self.model.serve(&self.blocked);
+        let served = self.schedule.serve(&self.blocked);
+        let served = served.map(|entry| (entry.class, entry.payload.id));
+        assert_eq!(served, expected, "the same request is next");
+        let (_, id) = served?;
+        self.keys[id] = None;
+        Some(id)
+    }
+
+    fn cancel(&mut self, which: usize) {
+        let waiting: Vec<usize> = (0..self.keys.len())
+            .filter(|&id| self.keys[id].is_some())
+            .collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let id = waiting[which % waiting.len()];
+        let (class, key) = self.keys[id].take().unwrap();
+        let entry = self.schedule.remove(key, &self.blocked).unwrap();
+        assert_eq!(entry.payload.id, id);
+        self.model.take(class, id, false);
+    }
+
+    fn block(&mut self, class: usize, lane: LaneId, blocked: bool) {
+        if blocked {
+            self.blocked.0.insert((class, lane));
+        } else {
+            self.blocked.0.remove(&(class, lane));
+        }
+        self.schedule.recheck(class, lane, &self.blocked);
+    }
+
+    fn check(&self) {
+        for (class, queue) in self.model.queues.iter().enumerate() {
+            assert_eq!(
+                self.schedule.deficit(class),
+                self.model.deficits[class],
+                "deficit of {class}"
+            );
+            let backlog = self.schedule.backlog(class);
+            assert_eq!(backlog.requests, queue.len() as u64);
+            assert_eq!(
+                backlog.raw_tokens,
+                queue.iter().map(|queued| queued.cost).sum::<u64>()
+            );
+        }
+        assert_eq!(
+            self.schedule.len(),
+            self.model.queues.iter().map(Vec::len).sum::<usize>()
+        );
+    }
+}
+
+fn lane(number: u32) -> LaneId {
+    number.checked_sub(1).map_or(LaneId::Shared, LaneId::Worker)
+}
+
+#[derive(Clone, Debug)]
+struct Arrival {
+    cost: u64,
+    lane: u32,
+    client: u8,
+    tier: u32,
+    jump: u8,
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Arrive(usize, Arrival),
+    Serve,
+    Cancel(usize),
+    Block(usize, u32, bool),
+}
+
+fn operation(unit: u64) -> impl Strategy<Value = Operation> {
+    let arrival = (1..600u64, 0..3u32, 0..3u8, 0..2u32, 0..3u8).prop_map(
+        move |(cost, lane, client, tier, jump)| Arrival {
+            // Not a multiple of the unit, so that deficits leave remainders.
+            cost: cost * unit - unit / 3,
+            lane,
+            client,
+            tier,
+            jump,
+        },
+    );
+    prop_oneof![
+        4 => (0..5usize, arrival).prop_map(|(class, arrival)| Operation::Arrive(class, arrival)),
+        3 => Just(Operation::Serve),
+        1 => any::<usize>().prop_map(Operation::Cancel),
+        1 => (0..5usize, 0..3u32, any::<bool>()).prop_map(|(c, l, b)| Operation::Block(c, l, b)),
+    ]
+}
+
+/// Quanta and costs from one to 2^40, with at most a few hundred rounds between them: the model
+/// goes through each.
+fn scenario() -> impl Strategy<Value = (Vec<u64>, Vec<Operation>)> {
+    (0..=30u32).prop_flat_map(|shift| {
+        let unit = 1u64 << shift;
+        let quanta =
+            prop::collection::vec((1..1024u64).prop_map(move |quantum| quantum * unit), 1..6);
+        (quanta, prop::collection::vec(operation(unit), 0..120))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn order_and_deficits_equal_those_of_plain_round_robin((quanta, operations) in scenario()) {
+        let mut pair = Pair::new(&quanta);
+        for operation in &operations {
+            match operation {
+                Operation::Arrive(class, arrival) => pair.push(class % quanta.len(), arrival),
+                Operation::Serve => {
+                    pair.serve();
+                }
+                Operation::Cancel(which) => pair.cancel(*which),
+                Operation::Block(class, number, blocked) => {
+                    pair.block(class % quanta.len(), lane(*number), *blocked);
+                }
+            }
+            pair.check();
+        }
+        while pair.serve().is_some() {
+            pair.check();
+        }
+    }
+
+    #[test]
+    fn shares_stay_within_the_bound_of_the_quanta(
+        quanta in prop::collection::vec(1..5000u64, 2..6),
+        costs in prop::collection::vec(1..20_000u64, 1..40),
+        rounds in 1..400usize,
+    ) {
+        let mut schedule = Schedule::new(quanta.iter().copied());
+        let open = Blocked::default();
+        let mut served = vec![0u64; quanta.len()];
+        let mut arrivals = vec![0usize; quanta.len()];
+        let mut sequence = 0;
+        let mut push = |schedule: &mut Schedule<Job>, class: usize| {
+            let cost = costs[(arrivals[class] * 7 + class) % costs.len()];
+            arrivals[class] += 1;
+            sequence += 1;
+            schedule.push(plain(class, LaneId::Shared, cost, sequence), &open);
+        };
+        for class in 0..quanta.len() {
+            push(&mut schedule, class);
+            push(&mut schedule, class);
+        }
+        let max = *costs.iter().max().unwrap() as f64;
+        for _ in 0..rounds {
+            let entry = schedule.serve(&open).expect("everybody is backlogged");
+            served[entry.class] += entry.snapshot.cost();
+            push(&mut schedule, entry.class);
+            for i in 0..quanta.len() {
+                for j in 0..quanta.len() {
+                    let share = |class: usize| served[class] as f64 / quanta[class] as f64;
+                    let bound = 1.0 + max / quanta[i] as f64 + max / quanta[j] as f64;
+                    prop_assert!((share(i) - share(j)).abs() <= bound + 1e-9);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cost_of_2_to_the_60_quanta_is_reached_in_one_step() {
+    let open = Blocked::default();
+    let mut schedule = Schedule::new([1, 3]);
+    schedule.push(plain(0, LaneId::Shared, 1 << 60, 1), &open);
+    schedule.push(plain(1, LaneId::Shared, 1 << 60, 2), &open);
+    let next = schedule.serve(&open).map(|entry| entry.class);
+    assert_eq!(
+        next,
+        Some(1),
+        "three times the quantum, a third of the rounds"
+    );
+    assert_eq!(
+        schedule.deficit(0),
+        (1u64 << 60).div_ceil(3),
+        "the other class was credited each of them"
+    );
+    assert_eq!(schedule.serve(&open).map(|entry| entry.class), Some(0));
+    assert_eq!(schedule.deficit(0), 0);
+}
+
+#[test]
+fn the_largest_numbers_saturate_and_are_served() {
+    let open = Blocked::default();
+    let mut schedule = Schedule::new([u64::MAX, 1]);
+    schedule.push(plain(0, LaneId::Shared, u64::MAX, 1), &open);
+    schedule.push(plain(0, LaneId::Shared, u64::MAX, 2), &open);
+    schedule.push(plain(1, LaneId::Shared, u64::MAX, 3), &open);
+    let order: Vec<_> = std::iter::from_fn(|| schedule.serve(&open))
+        .map(|e| e.payload.id)
+        .collect();
+    assert_eq!(order.len(), 3);
+}
+
+/// The first steps of the example of the paper's section 4: a queue sends while its deficit
+/// covers the head, and keeps the rest for its next turn.
+#[test]
+fn the_papers_example_is_served_in_its_order() {
+    let open = Blocked::default();
+    let mut schedule = Schedule::new([500, 500]);
+    for (sequence, (class, cost)) in [(0, 200), (0, 750), (0, 20), (1, 500), (1, 500)]
+        .into_iter()
+        .enumerate()
+    {
+        schedule.push(plain(class, LaneId::Shared, cost, sequence as u64), &open);
+    }
+    let mut served = Vec::new();
+    while let Some(entry) = schedule.serve(&open) {
+        served.push((
+            entry.class,
+            entry.snapshot.cost(),
+            schedule.deficit(entry.class),
+        ));
+    }
+    assert_eq!(
+        served,
+        [
+            (0, 200, 300),
+            (1, 500, 0),
+            (0, 750, 50),
+            (0, 20, 0),
+            (1, 500, 0)
+        ]
+    );
+}
+
+fn plain(class: usize, lane: LaneId, cost: u64, sequence: u64) -> Entry<Job> {
+    Entry {
+        class,
+        lane,
+        client: ClientId::SHARED,
+        rank: Rank::new(
+            0,
+            Score::new(QueuePolicy::Fcfs, Duration::ZERO, 0.0, cost),
+            sequence,
+        ),
+        snapshot: Snapshot::new(cost, 0),
+        payload: Job {
+            id: sequence as usize,
+            lane,
+        },
+    }
+}
