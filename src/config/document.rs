@@ -1,48 +1,78 @@
-//! Where a second YAML document begins in a text.
+//! The frame of a YAML text: its directives, and that it is one document.
 //!
-//! The parser refuses more than one without telling where it found it.
+//! The parser refuses a second document without telling where it found it, and takes time
+//! quadratic in the number of `%TAG` directives, for which a policy has no use.
 
-/// The byte at which a second document begins.
+/// The byte at which the text stops being one plain document, and why.
 ///
-/// A `---` or `...` at the start of a line ends a document wherever it stands: a block scalar's
-/// text is indented, and in quotes it is an error.
-pub(super) fn second(text: &str) -> Option<usize> {
-    let text_start = text.len() - text.trim_start_matches('\u{feff}').len();
-    let mut begun = false;
-    let mut ended = false;
+/// A `---` or `...` at the start of a line ends a document wherever it stands: the text of a
+/// block scalar is indented, and in quotes it is an error.
+pub(super) fn refused(text: &str) -> Option<(usize, &'static str)> {
+    let mut stage = Stage::Before;
     let mut start = 0;
     for line in text.split_inclusive('\n') {
-        let content = line
-            .get(text_start.saturating_sub(start)..)
-            .unwrap_or_default();
-        let marker = |marker| {
-            content
-                .strip_prefix(marker)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+        let kind = Line::of(line);
+        stage = match (stage, kind) {
+            (Stage::Before, Line::Text) if line.starts_with("%TAG") => {
+                return Some((start, "a policy knows no tags, and no `%TAG` directive"));
+            }
+            (Stage::Before, Line::Text) if line.starts_with('%') => Stage::Before,
+            (Stage::Before, Line::Begin | Line::Text) => Stage::Within,
+            (Stage::Within, Line::End) => Stage::After,
+            (Stage::Within, Line::Begin) | (Stage::After, Line::Begin | Line::Text) => {
+                return Some((
+                    start,
+                    "a second document begins here; a policy is one document",
+                ));
+            }
+            (stage, _) => stage,
         };
-        let blank = content.trim_start().is_empty() || content.trim_start().starts_with('#');
-        let directive = content.starts_with('%') && (!begun || ended);
-        if marker("...") {
-            ended = begun;
-        } else if marker("---") {
-            if begun {
-                return Some(start);
-            }
-            begun = true;
-        } else if !blank && !directive {
-            if ended {
-                return Some(start);
-            }
-            begun = true;
-        }
         start += line.len();
     }
     None
 }
 
+#[derive(Clone, Copy)]
+enum Stage {
+    Before,
+    Within,
+    After,
+}
+
+#[derive(Clone, Copy)]
+enum Line {
+    /// `---`
+    Begin,
+    /// `...`
+    End,
+    /// Nothing, or a comment.
+    Blank,
+    /// Anything else.
+    Text,
+}
+
+impl Line {
+    fn of(line: &str) -> Self {
+        let is = |marker| {
+            line.strip_prefix(marker)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+        };
+        let text = line.trim_start();
+        if is("---") {
+            Self::Begin
+        } else if is("...") {
+            Self::End
+        } else if text.is_empty() || text.starts_with('#') {
+            Self::Blank
+        } else {
+            Self::Text
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::second;
+    use super::*;
 
     #[test]
     fn one_document_is_one_however_it_is_marked() {
@@ -51,14 +81,15 @@ mod tests {
             "\n",
             "a: 1\n",
             "---\na: 1\n",
-            "\u{feff}---\r\na: 1\r\n...\r\n",
+            "---\r\na: 1\r\n...\r\n",
             "%YAML 1.2\n---\na: 1\n...\n# end\n\n",
             "# comment\n--- {a: 1}\n",
             "a: |\n  ---\n  ...\n",
             "----: 1\n---a: 2\n",
             "...\na: 1\n",
+            "a: |\n  %TAG\n",
         ] {
-            assert_eq!(second(text), None, "{text:?}");
+            assert_eq!(refused(text), None, "{text:?}");
         }
     }
 
@@ -69,9 +100,17 @@ mod tests {
             ("a: 1\n---", 5),
             ("---\n---\n", 4),
             ("--- a\n...\nb: 2\n", 10),
-            ("a: 1\n...\n%YAML 1.2\n---\n", 19),
+            ("a: 1\n...\n%YAML 1.2\n---\n", 9),
         ] {
-            assert_eq!(second(text), Some(at), "{text:?}");
+            let second = refused(text).filter(|(_, why)| why.contains("second document"));
+            assert_eq!(second.map(|(at, _)| at), Some(at), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_tag_directive_is_refused() {
+        let (at, why) = refused("# policy\n%TAG !a! tag:a,2000:\n---\n{}\n").unwrap_or_default();
+        assert_eq!(at, 9);
+        assert!(why.contains("%TAG"));
     }
 }

@@ -65,6 +65,8 @@ impl FromStr for PolicyConfig {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
+        // The parser would count the byte order mark as the first column of its line.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let raw = parse::parse(text).map_err(|mistake| ConfigError::new(vec![mistake]))?;
         validate::policy(raw, &|name| std::env::var(name)).map_err(|found| {
             let mut locator = Locator::new(text);

@@ -54,8 +54,7 @@ impl<'a> Scanner<'a> {
     fn new(text: &'a str) -> Self {
         Self {
             bytes: text.as_bytes(),
-            // A byte order mark takes no column.
-            at: if text.starts_with('\u{feff}') { 3 } else { 0 },
+            at: 0,
             line: 0,
             index: 0,
             column: 0,

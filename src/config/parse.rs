@@ -46,15 +46,15 @@ pub(super) fn parse(text: &str) -> Result<RawPolicy, ConfigMistake> {
             format!("is {len} bytes long; a policy is at most {MAX_BYTES}"),
         );
     }
-    if let Some(nul) = text.find('\0') {
-        return refuse(
-            Some(place_in(text.as_bytes(), nul)),
-            "holds a NUL character".to_owned(),
+    if let Some((at, control)) = text.char_indices().find(|(_, char)| is_refused(*char)) {
+        let message = format!(
+            "the character U+{:04X} cannot stand in YAML",
+            u32::from(control)
         );
+        return refuse(Some(place_in(text.as_bytes(), at)), message);
     }
-    if let Some(second) = document::second(text) {
-        let message = "a second document begins here; a policy is one document";
-        return refuse(Some(place_in(text.as_bytes(), second)), message.to_owned());
+    if let Some((at, why)) = document::refused(text) {
+        return refuse(Some(place_in(text.as_bytes(), at)), why.to_owned());
     }
     if let Some(deep) = nesting::too_deep(text, MAX_DEPTH) {
         let message = format!("brackets nest more than {MAX_DEPTH} deep");
@@ -73,6 +73,12 @@ pub(super) fn parse(text: &str) -> Result<RawPolicy, ConfigMistake> {
         Ok(policy) => Ok(policy.unwrap_or_default()),
         Err(error) => Err(mistake(&error)),
     }
+}
+
+/// Whether YAML knows no such character. The parser would refuse it too, but not tell where.
+fn is_refused(char: char) -> bool {
+    let allowed = matches!(char, '\t' | '\n' | '\r' | '\u{85}');
+    char.is_control() && !allowed || matches!(char, '\u{FFFE}' | '\u{FFFF}')
 }
 
 /// Finds the places of values by their paths.

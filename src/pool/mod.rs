@@ -10,6 +10,8 @@
 
 mod permit;
 mod state;
+#[cfg(test)]
+mod tests;
 mod ticket;
 mod wake;
 mod workers;

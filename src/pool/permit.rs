@@ -61,6 +61,11 @@ impl Grant {
         })
     }
 
+    #[cfg(test)]
+    pub(super) fn prefill_for_test(&self) -> (u32, u64) {
+        (self.assigned.index, self.uncached)
+    }
+
     /// The prefill that is left, in tokens; the answer is 0 from then on.
     fn take_prefill(&self) -> u64 {
         // A load first: most calls come after the first byte.
@@ -153,6 +158,13 @@ impl Drop for Permit {
             // A share keeps the slot, but the request is over.
             self.grant.end_prefill();
         }
+    }
+}
+
+#[cfg(test)]
+impl Share {
+    pub(super) fn grant(&self) -> &Arc<Grant> {
+        &self.grant
     }
 }
 

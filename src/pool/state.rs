@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::{ClassLimits, PolicyConfig, QueuePolicy},
-    schedule::{Backlog, ClientId, Clients, Entry, Key, LaneId, Rank, Schedule, Score},
+    schedule::{Backlog, ClientId, Clients, Entry, Key, Rank, Schedule, Score},
 };
 
 #[derive(Debug)]
@@ -304,23 +304,58 @@ impl State {
         self.recheck(flipped);
     }
 
-    /// A worker became busy or free for some class: its own lane and the shared one of every
-    /// class with backlog may have opened or closed.
+    /// A worker became busy or free for some class: heads that wait for it may have opened or
+    /// closed.
     fn recheck(&mut self, flipped: Flipped) {
-        if !flipped.any {
-            return;
-        }
-        let backlogged: Vec<usize> = self.schedule.backlogged().collect();
-        for class in backlogged {
-            self.schedule
-                .recheck(class, LaneId::Worker(flipped.worker), &self.workers);
-            self.schedule.recheck(class, LaneId::Shared, &self.workers);
+        if flipped.any {
+            self.schedule.recheck_worker(flipped.worker, &self.workers);
         }
     }
 
     fn forget_client(&mut self, entry: &Entry<Parked>) {
         if self.fair {
             self.clients.leave(entry.client);
+        }
+    }
+}
+
+/// Everything a test recounts.
+#[cfg(test)]
+#[derive(Debug)]
+pub(super) struct Audit {
+    pub(super) in_use: usize,
+    pub(super) queued: usize,
+    /// The workers of those who were granted and have not asked since, by waiter.
+    pub(super) granted: std::collections::BTreeMap<usize, u32>,
+    pub(super) labels: usize,
+    pub(super) prefill: Vec<u64>,
+    /// Requests, raw tokens and cached tokens, by class.
+    pub(super) backlog: Vec<(u64, u64, u64)>,
+    /// Heads that the gate lets through, each asked anew.
+    pub(super) dispatchable: usize,
+}
+
+#[cfg(test)]
+impl State {
+    pub(super) fn audit(&self) -> Audit {
+        let granted = |(waiter, it): (usize, &Waiter)| match it.status {
+            Status::Granted { worker } => Some((waiter, worker)),
+            _ => None,
+        };
+        let backlog = |class| {
+            let backlog = self.schedule.backlog(class);
+            (backlog.requests, backlog.raw_tokens, backlog.cached_tokens)
+        };
+        Audit {
+            in_use: self.in_use,
+            queued: self.schedule.len(),
+            granted: self.waiters.iter().filter_map(granted).collect(),
+            labels: self.clients.labels(),
+            prefill: (0..self.workers.len() as u32)
+                .map(|worker| self.workers.prefill(worker))
+                .collect(),
+            backlog: (0..self.classes.len()).map(backlog).collect(),
+            dispatchable: self.schedule.open_heads(&self.workers),
         }
     }
 }

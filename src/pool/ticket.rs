@@ -42,6 +42,11 @@ impl Ticket {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn waiter(&self) -> usize {
+        self.waiter.unwrap_or(usize::MAX)
+    }
+
     /// Waits for the request's turn.
     pub(crate) fn poll_granted(&mut self, cx: &mut Context<'_>) -> Poll<Result<Permit, Closed>> {
         let Some(waiter) = self.waiter else {

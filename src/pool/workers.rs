@@ -357,9 +357,8 @@ impl Workers {
     }
 
     #[cfg(test)]
-    pub(crate) fn load_of(&self, worker: u32) -> (u64, u64) {
-        let worker = &self.workers[worker as usize];
-        (worker.prefill, worker.in_flight)
+    pub(super) fn prefill(&self, worker: u32) -> u64 {
+        self.workers[worker as usize].prefill
     }
 }
 

@@ -48,6 +48,13 @@ impl Class {
         Some((id, key))
     }
 
+    #[cfg(test)]
+    pub(super) fn heads(&self) -> impl Iterator<Item = Key> + '_ {
+        self.lanes
+            .values()
+            .filter_map(|lane| lane.head().map(|(_, key)| key))
+    }
+
     /// Adds a request; true if it became the head of its lane.
     pub(super) fn push(
         &mut self,
@@ -103,24 +110,24 @@ impl Class {
         }
     }
 
-    /// Asks anew whether the head of a lane may go.
-    pub(super) fn recheck(&mut self, id: LaneId, open: impl FnOnce(Key) -> bool) {
-        let Some(lane) = self.lanes.get_mut(&id) else {
-            return;
-        };
-        let head = lane.head();
-        let ready = head.filter(|&(_, key)| open(key)).map(|(rank, _)| rank);
-        if ready != lane.ready {
-            if let Some(old) = lane.ready {
-                self.ready.remove(&(old, id));
+    /// Asks anew whether the head of a lane may go; true if the class has any that may.
+    pub(super) fn recheck(&mut self, id: LaneId, open: impl FnOnce(Key) -> bool) -> bool {
+        if let Some(lane) = self.lanes.get_mut(&id) {
+            let head = lane.head().filter(|&(_, key)| open(key));
+            let head = head.map(|(rank, _)| rank);
+            if head != lane.ready {
+                if let Some(old) = lane.ready {
+                    self.ready.remove(&(old, id));
+                }
+                if let Some(new) = head {
+                    self.ready.insert((new, id));
+                }
+                lane.ready = head;
             }
-            if let Some(new) = ready {
-                self.ready.insert((new, id));
+            if lane.is_empty() {
+                self.lanes.remove(&id);
             }
-            lane.ready = ready;
         }
-        if lane.is_empty() {
-            self.lanes.remove(&id);
-        }
+        !self.ready.is_empty()
     }
 }

@@ -72,9 +72,17 @@ impl<T> Schedule<T> {
         self.classes[class].deficit
     }
 
-    /// The classes with backlog, in ring order.
-    pub(crate) fn backlogged(&self) -> impl Iterator<Item = usize> + '_ {
-        self.backlogged.iter().copied()
+    /// Heads that the gate lets through, each asked anew.
+    #[cfg(test)]
+    pub(crate) fn open_heads(&self, gate: &impl Gate<T>) -> usize {
+        let heads = self
+            .classes
+            .iter()
+            .enumerate()
+            .flat_map(|(index, class)| class.heads().map(move |key| (index, key)));
+        heads
+            .filter(|&(class, key)| gate.open(class, &self.entries[key.0 as usize].payload))
+            .count()
     }
 
     /// Adds a request. O(log n).
@@ -115,16 +123,28 @@ impl<T> Schedule<T> {
             ready,
             ..
         } = self;
-        classes[class].recheck(lane, |key| {
+        let open = classes[class].recheck(lane, |key| {
             entries
                 .get(key.0 as usize)
                 .is_some_and(|entry| gate.open(class, &entry.payload))
         });
-        if classes[class].candidate().is_some() {
+        if open {
             ready.insert(class);
         } else {
             ready.remove(&class);
         }
+    }
+
+    /// Asks the gate anew about all heads that a worker concerns: those of its own lanes and of the
+    /// shared ones.
+    pub(crate) fn recheck_worker(&mut self, worker: u32, gate: &impl Gate<T>) {
+        // Taken out for the loop, which changes who is ready and nothing else.
+        let backlogged = std::mem::take(&mut self.backlogged);
+        for &class in &backlogged {
+            self.recheck(class, LaneId::Worker(worker), gate);
+            self.recheck(class, LaneId::Shared, gate);
+        }
+        self.backlogged = backlogged;
     }
 
     /// Takes out the request whose turn it is, if any may go.
