@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::RngSeed};
 
 use super::*;
 
@@ -231,8 +231,18 @@ impl World {
     }
 }
 
+/// The same cases in every run.
+fn deterministic(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(deterministic(400))]
 
     #[test]
     fn every_count_equals_a_recount_and_no_slot_idles(operations in prop::collection::vec(operation(), 0..150)) {

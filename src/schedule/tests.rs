@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::RngSeed};
 
 use super::*;
 use crate::config::QueuePolicy;
@@ -327,8 +327,18 @@ fn scenario() -> impl Strategy<Value = (Vec<u64>, Vec<Operation>)> {
     })
 }
 
+/// The same cases in every run.
+fn deterministic(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(deterministic(512))]
 
     #[test]
     fn order_and_deficits_equal_those_of_plain_round_robin((quanta, operations) in scenario()) {
