@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::{
     PolicyConfig,
-    error::{ConfigError, ConfigMistake},
+    error::ConfigError,
     parse::{self, Locator, MAX_BYTES},
     schema::RawPolicy,
     validate,
@@ -27,23 +27,14 @@ impl PolicyConfig {
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let bytes = read(path).map_err(|error| ConfigError::unreadable(path, error))?;
-        let parsed = match str::from_utf8(&bytes) {
+        let parsed = match std::str::from_utf8(&bytes) {
             Ok(text) => text.parse(),
             // The limit may have cut a character in two; the length is the mistake then.
-            Err(_) if bytes.len() > MAX_BYTES => {
-                let message = format!("is longer than {MAX_BYTES} bytes");
-                Err(ConfigError::new(vec![ConfigMistake::new(
-                    "", message, None,
-                )]))
-            }
+            Err(_) if bytes.len() > MAX_BYTES => Err(ConfigError::new(vec![parse::too_long()])),
             Err(error) => {
-                let place = parse::place_in(&bytes, error.valid_up_to());
-                let message = "is not UTF-8 from here on";
-                Err(ConfigError::new(vec![ConfigMistake::new(
-                    "",
-                    message,
-                    Some(place),
-                )]))
+                let mistake =
+                    parse::refused(&bytes, error.valid_up_to(), "is not UTF-8 from here on");
+                Err(ConfigError::new(vec![mistake]))
             }
         };
         parsed.map_err(|error| error.in_file(path))

@@ -9,22 +9,18 @@
 //! ```
 //!
 //! - [`load`] is the public face: `FromStr`, `from_path`, `Deserialize`, `Default`;
-//! - [`parse`] alone knows the YAML parser, and keeps hostile input from it with the help of
-//!   [`document`], [`nesting`] and [`strict`];
+//! - [`parse`] alone knows the YAML parser, and keeps hostile input from it;
 //! - [`schema`] is the policy as it is written, [`value`] the types of its leaves;
 //! - [`validate`] finds every mistake and builds [`policy`], the policy as it is used.
 
-mod document;
 mod env;
 mod error;
 mod load;
 mod names;
-mod nesting;
 mod parse;
 mod path;
 mod policy;
 mod schema;
-mod strict;
 mod validate;
 mod value;
 

@@ -23,7 +23,12 @@ pub(super) fn is_name(text: &str) -> bool {
 
 /// The beginning of `text`, if it is long.
 pub(super) fn cut(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(SHOWN_CHARS) {
+    cut_to(text, SHOWN_CHARS)
+}
+
+/// The first `chars` characters of `text`, if there are more.
+pub(super) fn cut_to(text: &str, chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars) {
         Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
         None => Cow::Borrowed(text),
     }
@@ -34,11 +39,12 @@ pub(super) fn quote(text: &str) -> String {
     format!("{:?}", cut(text))
 }
 
-/// The names there are, for a message about one that there is not.
-pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut names = names.into_iter();
-    let mut listed: Vec<_> = names.by_ref().take(LISTED).map(quote).collect();
-    let more = names.count();
+/// The first of `count` names, for a message about one that is not among them.
+///
+/// The count is given, since counting them for each message would make many messages slow.
+pub(super) fn list<'a>(count: usize, names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut listed: Vec<_> = names.into_iter().take(LISTED).map(quote).collect();
+    let more = count.saturating_sub(listed.len());
     if more > 0 {
         listed.push(format!("{more} more"));
     }
@@ -71,9 +77,9 @@ mod tests {
 
     #[test]
     fn a_list_of_names_reads_as_a_sentence_and_ends() {
-        assert_eq!(list([]), "none");
-        assert_eq!(list(["a"]), r#""a""#);
-        assert_eq!(list(["a", "b", "c"]), r#""a", "b" and "c""#);
-        assert!(list(["a"; 30]).ends_with("and 20 more"));
+        assert_eq!(list(0, []), "none");
+        assert_eq!(list(1, ["a"]), r#""a""#);
+        assert_eq!(list(3, ["a", "b", "c"]), r#""a", "b" and "c""#);
+        assert!(list(30, ["a"; 30]).ends_with("and 20 more"));
     }
 }

@@ -156,7 +156,8 @@ impl Endpoint {
         self.base_url.as_deref()
     }
 
-    /// Its key, with `${VARIABLE}` expanded. It is left out of `Debug`.
+    /// Its key, with `${VARIABLE}` expanded. It is left out of `Debug`, and so is the address,
+    /// which may hold one too.
     pub fn api_key(&self) -> Option<&str> {
         self.api_key.as_deref()
     }
@@ -167,7 +168,6 @@ impl fmt::Debug for Endpoint {
         f.debug_struct("Endpoint")
             .field("id", &self.id)
             .field("protocol", &self.protocol)
-            .field("base_url", &self.base_url)
             .finish_non_exhaustive()
     }
 }

@@ -94,11 +94,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Map<V>, A::Error> {
                 let mut seen = HashSet::new();
                 let mut entries = Vec::new();
-                while let Some(key) = map.next_key::<Option<String>>()? {
-                    let Some(key) = key else {
-                        return Err(de::Error::custom("a key is null; it should be a name"));
-                    };
-                    let key = Arc::<str>::from(key);
+                while let Some(Key(key)) = map.next_key()? {
                     if !seen.insert(Arc::clone(&key)) {
                         let key = names::quote(&key);
                         return Err(de::Error::custom(format_args!("the key {key} is repeated")));
@@ -110,5 +106,33 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
         }
 
         deserializer.deserialize_map(EntriesVisitor(PhantomData))
+    }
+}
+
+/// A key that is text.
+struct Key(Arc<str>);
+
+impl<'de> Deserialize<'de> for Key {
+    // As an option, for YAML would read a `~` as the text "~" otherwise.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name as the key")
+            }
+
+            fn visit_str<E: de::Error>(self, key: &str) -> Result<Key, E> {
+                Ok(Key(key.into()))
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+                deserializer.deserialize_str(self)
+            }
+        }
+
+        deserializer.deserialize_option(KeyVisitor)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use super::{Findings, numbers};
+use super::{Findings, numbers, unique::Unique};
 use crate::config::{Dominion, names, path::Path, schema::RawDominion};
 
 /// Waiting requests of a dominion that does not say how many.
@@ -41,34 +41,28 @@ impl fmt::Display for Kind {
 }
 
 impl Dominions {
-    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
-        self.list.iter().map(|entry| &*entry.dominion.id)
+    /// The ids there are, for a message about one that there is not.
+    pub(super) fn listed(&self) -> String {
+        let ids = self.list.iter().map(|entry| &*entry.dominion.id);
+        names::list(self.list.len(), ids)
     }
 }
 
 pub(super) fn resolve(found: &mut Findings, raw: Vec<RawDominion>) -> Dominions {
     let root = Path::Root;
     let list = root.key("dominions");
-    let mut dominions = Dominions {
-        list: Vec::new(),
-        by_id: HashMap::new(),
-    };
+    let mut unique = Unique::at_key(list, "id");
+    let mut dominions = Vec::with_capacity(raw.len());
     for (index, mut raw) in raw.into_iter().enumerate() {
-        let path = list.index(index);
-        let id = found.require_name(path.key("id"), raw.id.take());
-        if let Some(id) = &id {
-            if let Some(&other) = dominions.by_id.get(id) {
-                let message = format!("the id {} is already taken by", names::quote(id));
-                found.clash(path.key("id"), list.index(other).key("id"), message);
-            } else {
-                dominions.by_id.insert(id.clone(), index);
-            }
-        }
-        dominions
-            .list
-            .push(entry(found, path, id.unwrap_or_default().into(), raw));
+        let id = unique
+            .require(found, index, raw.id.take())
+            .unwrap_or_default();
+        dominions.push(entry(found, list.index(index), id.into(), raw));
     }
-    dominions
+    Dominions {
+        list: dominions,
+        by_id: unique.by_name(),
+    }
 }
 
 fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -> Entry {

@@ -5,12 +5,16 @@
 //! only if nothing was found. One mistake is reported once: a name that is wrong where it is
 //! defined is not wrong again where it is used.
 
+mod buckets;
 mod classes;
 mod dominions;
 mod findings;
 mod headers;
+mod matrix;
 mod numbers;
+mod placement;
 mod profiles;
+mod unique;
 mod vram;
 mod workers;
 
@@ -61,7 +65,7 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
     let default_dominion = raw.default_dominion.and_then(|id| {
         let known = dominions.by_id.get(&id).copied();
         if known.is_none() {
-            let there_are = names::list(dominions.ids());
+            let there_are = dominions.listed();
             let message = format!(
                 "there is no dominion {}; there are: {there_are}",
                 names::quote(&id)
@@ -94,7 +98,7 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
             .collect(),
         workers: workers.list.into_iter().map(Arc::new).collect(),
         worker_by_id: workers.by_id,
-        dominion_of_model: workers.dominion_of_model,
+        dominion_of_model: workers.placement.into_dominions(),
         default_dominion,
         headers,
     })

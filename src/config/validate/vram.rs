@@ -5,7 +5,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Findings, dominions::Dominions, workers::Workers};
+use super::{
+    Findings,
+    dominions::Dominions,
+    unique::{self, Unique},
+    workers::{Estimate, Workers},
+};
 use crate::config::{names, path::Path, schema::RawSelection};
 
 /// Sums of decimal fractions are off by less than this share: 0.1 + 0.2 fits into 0.3.
@@ -29,31 +34,20 @@ pub(super) fn check(
     };
     let root = Path::Root;
     let list = root.key("profiles");
-    let mut first_of_name = HashMap::new();
+    let mut unique = Unique::at_key(list, "name");
     for (index, profile) in profiles.into_iter().enumerate() {
-        let path = list.index(index);
-        let name = check
-            .found
-            .require_name(path.key("name"), profile.name)
+        let name = unique
+            .require(check.found, index, profile.name)
             .unwrap_or_default();
-        if let Some(&other) = first_of_name.get(&name) {
-            if !name.is_empty() {
-                let message = format!("the name {} is already taken by", names::quote(&name));
-                check
-                    .found
-                    .clash(path.key("name"), list.index(other).key("name"), message);
-            }
-        } else {
-            first_of_name.insert(name.clone(), index);
-        }
+        let path = list.index(index);
+        let path = path.key("models");
         if profile.models.is_none() {
             check
                 .found
-                .report(path.key("models"), "is missing; a profile lists its models");
+                .report(path, "is missing; a profile lists the models that it loads");
         }
-        let models = profile.models.unwrap_or_default();
-        let selected = check.select(path.key("models"), models);
-        check.fits(path.key("models"), Some(&name), selected);
+        let selected = check.select(path, profile.models.unwrap_or_default());
+        check.fits(path, Some(&name), selected);
     }
 }
 
@@ -68,41 +62,32 @@ struct Check<'a> {
 impl Check<'_> {
     /// The local models among `models`, by index.
     fn select(&mut self, path: Path<'_>, models: Vec<Option<String>>) -> Vec<usize> {
-        let mut first_of_name = HashMap::new();
+        let Workers {
+            list,
+            by_id,
+            placement,
+            endpoints,
+            ..
+        } = self.workers;
         let mut selected = Vec::new();
-        for (index, model) in models.into_iter().enumerate() {
-            let path_of_model = path.index(index);
-            let Some(model) = model.filter(|model| !model.trim().is_empty()) else {
-                self.found
-                    .report(path_of_model, "is empty; it should be the name of a model");
-                continue;
-            };
-            if let Some(&other) = first_of_name.get(&model) {
-                let message = format!("the model {} is already named by", names::quote(&model));
-                self.found.clash(path_of_model, path.index(other), message);
-                continue;
-            }
-            let worker = self.workers.by_id.get(&model).copied();
-            match worker.and_then(|worker| worker.checked_sub(self.workers.endpoints)) {
+        for (index, model) in unique::models(self.found, path, models) {
+            let worker = by_id.get(&model).copied();
+            match worker.and_then(|worker| worker.checked_sub(*endpoints)) {
                 Some(local) => selected.push(local),
-                None if self.is_served(&model) => {}
+                // A model of an endpoint takes nothing here.
+                None if placement.serves(&model) => {}
                 None => {
-                    let local = self.workers.list.iter().skip(self.workers.endpoints);
-                    let there_are = names::list(local.map(|worker| &*worker.id));
+                    let local = list.iter().skip(*endpoints).map(|worker| &*worker.id);
                     let message = format!(
-                        "no worker serves the model {}; the local models are: {there_are}",
-                        names::quote(&model)
+                        "no worker serves the model {}; the local models are: {}",
+                        names::quote(&model),
+                        names::list(list.len() - endpoints, local)
                     );
-                    self.found.report(path_of_model, message);
+                    self.found.report(path.index(index), message);
                 }
             }
-            first_of_name.insert(model, index);
         }
         selected
-    }
-
-    fn is_served(&self, model: &str) -> bool {
-        self.workers.dominion_of_model.contains_key(model)
     }
 
     /// Reports what of the local models `selected` does not fit.
@@ -123,16 +108,18 @@ impl Check<'_> {
             if self.dominions.list[dominion].vram_gb.is_none() {
                 continue;
             }
-            match self.workers.estimates[local] {
-                Some(estimate) => {
-                    let total = totals.entry(dominion).or_insert_with(|| {
-                        order.push(dominion);
-                        0.0
-                    });
-                    *total += estimate.unwrap_or_default();
+            let estimate = match self.workers.estimates[local] {
+                Estimate::Gigabytes(estimate) => estimate,
+                Estimate::Wrong => continue,
+                Estimate::Missing => {
+                    self.lacks_estimate(local, dominion, profile);
+                    continue;
                 }
-                None => self.lacks_estimate(local, dominion, profile),
-            }
+            };
+            *totals.entry(dominion).or_insert_with(|| {
+                order.push(dominion);
+                0.0
+            }) += estimate;
         }
         for dominion in order {
             let entry = &self.dominions.list[dominion];
@@ -165,7 +152,8 @@ impl Check<'_> {
             None => String::new(),
         };
         let message = format!(
-            "is missing; the model{by} takes from the budget of the dominion {}",
+            "is missing; the model {}{by} takes from the budget of the dominion {}",
+            names::quote(&self.workers.list[self.workers.endpoints + local].id),
             names::quote(&self.dominions.list[dominion].dominion.id)
         );
         let root = Path::Root;

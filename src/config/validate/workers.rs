@@ -6,11 +6,14 @@ use super::{
     Findings,
     dominions::{Dominions, Kind},
     numbers,
+    placement::{Binding, Placement},
+    unique,
 };
 use crate::config::{
     Endpoint, Worker, env, names,
     path::Path,
     schema::{RawEndpoint, RawLocalModel},
+    value::Number,
 };
 
 /// All workers.
@@ -19,13 +22,20 @@ pub(super) struct Workers {
     /// Endpoints, then local models.
     pub(super) list: Vec<Worker>,
     pub(super) by_id: HashMap<String, usize>,
-    pub(super) dominion_of_model: HashMap<String, Option<usize>>,
+    pub(super) placement: Placement,
     /// How many of `list` are endpoints.
     pub(super) endpoints: usize,
-    /// The VRAM estimates of the local models, in order: none, or one that is wrong.
-    pub(super) estimates: Vec<Option<Option<f64>>>,
-    /// Which worker placed a model first, and at which element of its `models` if it has some.
-    placed_by: HashMap<String, (usize, Option<usize>)>,
+    /// What the local models take, in their order.
+    pub(super) estimates: Vec<Estimate>,
+}
+
+/// The VRAM that a local model takes.
+#[derive(Clone, Copy)]
+pub(super) enum Estimate {
+    Gigabytes(f64),
+    /// Given, but wrong, and reported.
+    Wrong,
+    Missing,
 }
 
 pub(super) fn resolve(
@@ -52,15 +62,6 @@ pub(super) fn resolve(
 }
 
 impl Workers {
-    /// Calls `use_path` with the path of the worker at `index`.
-    pub(super) fn with_path<T>(&self, index: usize, use_path: impl FnOnce(Path<'_>) -> T) -> T {
-        let root = Path::Root;
-        match index.checked_sub(self.endpoints) {
-            None => use_path(root.key("endpoints").index(index)),
-            Some(index) => use_path(root.key("local_models").index(index)),
-        }
-    }
-
     fn add_endpoint(
         &mut self,
         found: &mut Findings,
@@ -70,6 +71,17 @@ impl Workers {
         lookup: env::Lookup<'_>,
     ) {
         let id = self.id(found, path, raw.id);
+        let binding = binding(
+            found,
+            path,
+            dominions,
+            raw.dominion.as_deref(),
+            Kind::Remote,
+        );
+        let models = raw
+            .models
+            .map(|models| unique::models(found, path.key("models"), models));
+        let tokens = path.key("max_num_batched_tokens");
         let mut expand = |key, text: Option<String>| {
             let expanded = env::expand(&text?, lookup);
             expanded
@@ -82,31 +94,14 @@ impl Workers {
             base_url: expand("base_url", raw.base_url),
             api_key: expand("api_key", raw.api_key),
         };
-        let max_num_batched_tokens = batched(found, path, raw.max_num_batched_tokens);
-        let models = match raw.models {
-            Some(models) => Some(model_names(found, path.key("models"), models)),
-            None => None,
+        let worker = Worker {
+            id,
+            dominion: binding.dominion(),
+            models: Vec::new(),
+            max_num_batched_tokens: numbers::count(found, tokens, raw.max_num_batched_tokens),
+            endpoint: Some(Arc::new(endpoint)),
         };
-        let binding = binding(
-            found,
-            path,
-            dominions,
-            raw.dominion.as_deref(),
-            Kind::Remote,
-        );
-        self.add(
-            found,
-            path,
-            binding,
-            models,
-            Worker {
-                id,
-                dominion: None,
-                models: Vec::new(),
-                max_num_batched_tokens,
-                endpoint: Some(Arc::new(endpoint)),
-            },
-        );
+        self.add(found, dominions, binding, models, worker);
     }
 
     fn add_local_model(
@@ -117,155 +112,87 @@ impl Workers {
         raw: RawLocalModel,
     ) {
         let id = self.id(found, path, raw.id);
-        let max_num_batched_tokens = batched(found, path, raw.max_num_batched_tokens);
-        let estimate = raw
-            .vram_gb
-            .map(|_| numbers::gigabytes(found, path.key("vram_gb"), raw.vram_gb));
-        self.estimates.push(estimate);
         let binding = binding(found, path, dominions, raw.dominion.as_deref(), Kind::Local);
-        self.add(
-            found,
-            path,
-            binding,
-            None,
-            Worker {
-                id,
-                dominion: None,
-                models: Vec::new(),
-                max_num_batched_tokens,
-                endpoint: None,
-            },
-        );
+        self.estimates.push(estimate(found, path, raw.vram_gb));
+        let tokens = path.key("max_num_batched_tokens");
+        let worker = Worker {
+            id,
+            dominion: binding.dominion(),
+            models: Vec::new(),
+            max_num_batched_tokens: numbers::count(found, tokens, raw.max_num_batched_tokens),
+            endpoint: None,
+        };
+        self.add(found, dominions, binding, None, worker);
     }
 
-    /// Checks the id of the next worker; empty if there is none.
+    /// The id of the next worker; empty if it has none.
     fn id(&mut self, found: &mut Findings, path: Path<'_>, id: Option<String>) -> Arc<str> {
-        let Some(id) = found.require_name(path.key("id"), id) else {
-            return "".into();
-        };
-        if let Some(&other) = self.by_id.get(&id) {
-            let message = format!("the id {} is already taken by", names::quote(&id));
-            self.with_path(other, |other| {
-                found.clash(path.key("id"), other.key("id"), message)
-            });
-        } else {
-            self.by_id.insert(id.clone(), self.list.len());
+        let id = found.require_name(path.key("id"), id).unwrap_or_default();
+        match self.by_id.get(&id) {
+            // Two empty ids are two mistakes already.
+            _ if id.is_empty() => {}
+            Some(&other) => {
+                let message = format!("{} is already taken by", names::quote(&id));
+                with_path(self.endpoints, other, |other| {
+                    found.clash(path.key("id"), other.key("id"), message);
+                });
+            }
+            None => {
+                self.by_id.insert(id.clone(), self.list.len());
+            }
         }
         id.into()
     }
 
-    /// Adds a worker and the places of its models, which are its id if `models` is none.
+    /// Adds a worker that serves `models`, given with their indexes, or else its id.
     fn add(
         &mut self,
         found: &mut Findings,
-        path: Path<'_>,
+        dominions: &Dominions,
         binding: Binding,
         models: Option<Vec<(usize, String)>>,
         mut worker: Worker,
     ) {
-        let models: Vec<(Option<usize>, String)> = match models {
+        let index = self.list.len();
+        let models = match models {
             Some(models) => models
                 .into_iter()
-                .map(|(index, model)| (Some(index), model))
+                .map(|(at, model)| (Some(at), model))
                 .collect(),
             None if worker.id.is_empty() => Vec::new(),
             None => vec![(None, worker.id.to_string())],
         };
-        if let Binding::Known(dominion) = binding {
-            worker.dominion = dominion;
-            for (element, model) in &models {
-                self.place(found, path, dominion, *element, model);
+        for (element, model) in models {
+            if let Some(clash) = self.placement.place(&model, binding, index, element) {
+                clash.report(found, dominions, self.endpoints);
             }
+            worker.models.push(model);
         }
-        worker.models = models.into_iter().map(|(_, model)| model).collect();
         self.list.push(worker);
     }
+}
 
-    /// Notes that the next worker serves `model` in `dominion`, and reports it if another
-    /// serves it elsewhere.
-    fn place(
-        &mut self,
-        found: &mut Findings,
-        path: Path<'_>,
-        dominion: Option<usize>,
-        element: Option<usize>,
-        model: &str,
-    ) {
-        let Some(&elsewhere) = self.dominion_of_model.get(model) else {
-            self.dominion_of_model.insert(model.to_owned(), dominion);
-            self.placed_by
-                .insert(model.to_owned(), (self.list.len(), element));
-            return;
-        };
-        let Some(&(other, other_element)) = self.placed_by.get(model) else {
-            return;
-        };
-        if elsewhere == dominion {
-            return;
-        }
-        let message = format!(
-            "the model {} would be served from two dominions: it is in another one by",
-            names::quote(model)
-        );
-        self.with_path(other, |other| {
-            at_model(path, element, |path| {
-                at_model(other, other_element, |other| {
-                    found.clash(path, other, message)
-                });
-            });
-        });
+/// Calls `use_path` with the path of the worker at `index`, of which the first are `endpoints`.
+pub(super) fn with_path<T>(
+    endpoints: usize,
+    index: usize,
+    use_path: impl FnOnce(Path<'_>) -> T,
+) -> T {
+    let root = Path::Root;
+    match index.checked_sub(endpoints) {
+        None => use_path(root.key("endpoints").index(index)),
+        Some(index) => use_path(root.key("local_models").index(index)),
     }
 }
 
-/// Calls `use_path` with the path that makes the worker at `path` serve a model.
-fn at_model<T>(path: Path<'_>, element: Option<usize>, use_path: impl FnOnce(Path<'_>) -> T) -> T {
-    match element {
-        Some(element) => use_path(path.key("models").index(element)),
-        None => use_path(path.key("id")),
+fn estimate(found: &mut Findings, path: Path<'_>, vram_gb: Option<Number>) -> Estimate {
+    if vram_gb.is_none() {
+        return Estimate::Missing;
     }
-}
-
-fn batched(
-    found: &mut Findings,
-    path: Path<'_>,
-    tokens: Option<crate::config::value::Whole>,
-) -> Option<u64> {
-    numbers::count(found, path.key("max_num_batched_tokens"), tokens)
-}
-
-/// The names that are right, each with its index.
-fn model_names(
-    found: &mut Findings,
-    path: Path<'_>,
-    models: Vec<Option<String>>,
-) -> Vec<(usize, String)> {
-    let mut first_of_name = HashMap::new();
-    let mut named = Vec::with_capacity(models.len());
-    for (index, model) in models.into_iter().enumerate() {
-        let Some(model) = model.filter(|model| !model.trim().is_empty()) else {
-            found.report(
-                path.index(index),
-                "is empty; it should be the name of a model",
-            );
-            continue;
-        };
-        if let Some(&other) = first_of_name.get(&model) {
-            let message = format!("the model {} is already named by", names::quote(&model));
-            found.clash(path.index(index), path.index(other), message);
-            continue;
-        }
-        first_of_name.insert(model.clone(), index);
-        named.push((index, model));
+    match numbers::gigabytes(found, path.key("vram_gb"), vram_gb) {
+        Some(gigabytes) => Estimate::Gigabytes(gigabytes),
+        None => Estimate::Wrong,
     }
-    named
-}
-
-/// Where a worker is bound.
-enum Binding {
-    /// To this dominion, or to none.
-    Known(Option<usize>),
-    /// To one that cannot be.
-    Wrong,
 }
 
 fn binding(
@@ -275,17 +202,16 @@ fn binding(
     id: Option<&str>,
     kind: Kind,
 ) -> Binding {
-    let Some(id) = id else {
-        return Binding::Known(None);
-    };
     let path = path.key("dominion");
+    let Some(id) = id else {
+        return Binding::To(None);
+    };
     let Some(&index) = dominions.by_id.get(id) else {
-        let there_are = names::list(dominions.ids());
-        let message = format!(
-            "there is no dominion {}; there are: {there_are}",
-            names::quote(id)
+        let (id, there_are) = (names::quote(id), dominions.listed());
+        found.report(
+            path,
+            format!("there is no dominion {id}; there are: {there_are}"),
         );
-        found.report(path, message);
         return Binding::Wrong;
     };
     match dominions.list[index].kind {
@@ -294,14 +220,12 @@ fn binding(
                 Kind::Remote => "an endpoint",
                 Kind::Local => "a local model",
             };
+            let id = names::quote(id);
+            let message = format!("{what} needs a {kind} dominion, and {id} is {other}, in");
             let root = Path::Root;
-            let message = format!(
-                "the dominion {} is {other}; {what} needs a {kind} one, but see",
-                names::quote(id)
-            );
             found.clash(path, root.key("dominions").index(index), message);
             Binding::Wrong
         }
-        _ => Binding::Known(Some(index)),
+        _ => Binding::To(Some(index)),
     }
 }

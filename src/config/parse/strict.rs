@@ -15,7 +15,7 @@ use std::{
 
 use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, Visitor};
 
-use super::{
+use crate::config::{
     names,
     path::{Path, Steps},
 };

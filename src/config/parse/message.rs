@@ -1,0 +1,107 @@
+//! The parser's errors in the words of validation's.
+
+use serde_yaml::Error as YamlError;
+
+use crate::config::{
+    error::{ConfigMistake, Place},
+    names,
+    path::{Step, Steps},
+};
+
+/// The place of an error, which its text leaves out where it is the very first.
+pub(super) fn place(error: &YamlError) -> Option<Place> {
+    let location = error.location()?;
+    Some(Place {
+        line: location.line(),
+        column: location.column(),
+    })
+}
+
+/// An error with its path and place taken out of the text.
+pub(super) fn mistake(error: &YamlError) -> ConfigMistake {
+    let place = place(error);
+    let mut message = error.to_string();
+    if let Some(Place { line, column }) = place {
+        message = message.replacen(&format!(" at line {line} column {column}"), "", 1);
+    }
+    let (path, message) = split(&message);
+    ConfigMistake::new(path, reworded(message), place)
+}
+
+/// Splits `a[0].b: what is wrong` and writes the path as validation does.
+///
+/// A text without a path, or with one that cannot be told from the message, is left whole.
+fn split(text: &str) -> (String, &str) {
+    let (path, message) = match text.split_once(": ") {
+        Some((path, message)) if !path.contains([' ', '`', '"']) => (path, message),
+        _ => ("", text),
+    };
+    let mut path = model_quoted(path);
+    let unknown = message.strip_prefix("unknown field `");
+    if let Some(key) = unknown.and_then(|rest| rest.split('`').next()) {
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(&Steps(vec![Step::Entry(key.into())]).to_string());
+    }
+    (path, message)
+}
+
+/// `models.a/b.policy_classes` with the model's name as a path shows it.
+fn model_quoted(path: &str) -> String {
+    const FIELDS: [&str; 3] = [
+        ".default_policy_family",
+        ".uncached_isl_buckets",
+        ".policy_classes",
+    ];
+
+    let Some(rest) = path.strip_prefix("models.") else {
+        return path.to_owned();
+    };
+    let end = FIELDS.iter().filter_map(|field| rest.rfind(field)).max();
+    let (model, field) = rest.split_at(end.unwrap_or(rest.len()));
+    let steps = Steps(vec![Step::Key("models"), Step::Entry(model.into())]);
+    format!("{steps}{field}")
+}
+
+/// The message in the words of YAML rather than serde's, and of bounded length: it quotes the
+/// value that it is about.
+fn reworded(message: &str) -> String {
+    match message {
+        "repetition limit exceeded" => {
+            "the aliases (`*name`) expand to more than a policy may hold".to_owned()
+        }
+        message => names::cut_to(message, 512)
+            .replace("unit value", "null")
+            .replace("expected a sequence", "expected a list"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_told_from_the_message() {
+        for (text, path, message) in [
+            ("a: wrong", "a", "wrong"),
+            ("a[0].b: invalid type: map", "a[0].b", "invalid type: map"),
+            ("invalid type: map", "", "invalid type: map"),
+            (
+                "unknown field `b`, expected `c`",
+                "b",
+                "unknown field `b`, expected `c`",
+            ),
+            ("a[1]: unknown field `b`", "a[1].b", "unknown field `b`"),
+            ("models.a/b: wrong", "models.\"a/b\"", "wrong"),
+            (
+                "models.a.b.policy_classes[0]: x",
+                "models.\"a.b\".policy_classes[0]",
+                "x",
+            ),
+            ("models.a b: wrong", "", "models.a b: wrong"),
+        ] {
+            assert_eq!(split(text), (path.to_owned(), message), "{text}");
+        }
+    }
+}

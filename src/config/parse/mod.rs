@@ -1,0 +1,90 @@
+//! From text to the [raw policy](RawPolicy): the one place that knows the YAML parser.
+//!
+//! The parser reads the whole document before anything of it can be refused, and some documents
+//! cost it time quadratic in their size or expand to more memory than there is. So checks come
+//! before the reading, each of them linear: the [size](MAX_BYTES) and the characters, the
+//! [frame](document), the [brackets](nesting), and a [walk](strict) over the values.
+//!
+//! A parser of another make would change this module and no other.
+
+mod document;
+mod locate;
+mod message;
+mod nesting;
+mod strict;
+
+use serde::Deserialize;
+use serde_yaml::Deserializer as Yaml;
+
+pub(super) use locate::Locator;
+
+use self::strict::{MAX_DEPTH, Walk};
+use super::{
+    error::{ConfigMistake, Place},
+    schema::RawPolicy,
+};
+
+/// The longest text that is read. The largest policies in use take a few kilobytes.
+pub(super) const MAX_BYTES: usize = 1 << 20;
+
+/// The most that a document may come to with its aliases expanded, in values and bytes of text.
+///
+/// Without aliases no document of [`MAX_BYTES`] reaches it.
+const MAX_EXPANDED: usize = 4 * MAX_BYTES;
+
+/// Reads a policy; an empty document is an empty one.
+pub(super) fn parse(text: &str) -> Result<RawPolicy, ConfigMistake> {
+    if text.len() > MAX_BYTES {
+        return Err(too_long());
+    }
+    let refuse = |at, why: &str| Err(refused(text.as_bytes(), at, why));
+    if let Some((at, control)) = text.char_indices().find(|(_, char)| is_foreign(*char)) {
+        let why = format!(
+            "the character U+{:04X} cannot stand in YAML",
+            u32::from(control)
+        );
+        return refuse(at, &why);
+    }
+    if let Some((at, why)) = document::refused(text) {
+        return refuse(at, why);
+    }
+    if let Some(at) = nesting::too_deep(text, MAX_DEPTH) {
+        return refuse(at, &format!("brackets nest more than {MAX_DEPTH} deep"));
+    }
+
+    let walk = Walk::new(MAX_EXPANDED);
+    if let Err(error) = walk.over(Yaml::from_str(text)) {
+        return Err(match walk.into_refusal() {
+            Some((path, message)) => ConfigMistake::new(path, message, message::place(&error)),
+            None => message::mistake(&error),
+        });
+    }
+    Option::<RawPolicy>::deserialize(Yaml::from_str(text))
+        .map(Option::unwrap_or_default)
+        .map_err(|error| message::mistake(&error))
+}
+
+/// The mistake of a text longer than [`MAX_BYTES`].
+pub(super) fn too_long() -> ConfigMistake {
+    let message = format!("is longer than {MAX_BYTES} bytes, the most that a policy may be");
+    ConfigMistake::new("", message, None)
+}
+
+/// The mistake of a text that is wrong from the byte `at` on, and UTF-8 up to there.
+pub(super) fn refused(text: &[u8], at: usize, why: &str) -> ConfigMistake {
+    let before = text.get(..at).unwrap_or(text);
+    let newline = before.iter().rposition(|&byte| byte == b'\n');
+    let line = newline.map_or(before, |newline| &before[newline + 1..]);
+    let begins_char = |byte: &&u8| **byte & 0xC0 != 0x80;
+    let place = Place {
+        line: before.iter().filter(|&&byte| byte == b'\n').count() + 1,
+        column: line.iter().filter(begins_char).count() + 1,
+    };
+    ConfigMistake::new("", why, Some(place))
+}
+
+/// Whether YAML knows no such character. The parser would refuse it too, but not tell where.
+fn is_foreign(char: char) -> bool {
+    let allowed = matches!(char, '\t' | '\n' | '\r' | '\u{85}');
+    char.is_control() && !allowed || matches!(char, '\u{FFFE}' | '\u{FFFF}')
+}

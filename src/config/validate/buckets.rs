@@ -1,0 +1,78 @@
+//! The buckets of a profile: floors in uncached tokens, from 0 upwards.
+
+use std::collections::HashMap;
+
+use super::{Findings, numbers, unique::Unique};
+use crate::config::{names, path::Path, schema::RawBucket};
+
+/// The buckets by index and by name.
+pub(super) struct Buckets {
+    pub(super) floors: Vec<u64>,
+    /// Each name once, though a repeated one stands for one bucket.
+    pub(super) names: Vec<String>,
+    pub(super) by_name: HashMap<String, usize>,
+}
+
+impl Buckets {
+    pub(super) fn resolve(
+        found: &mut Findings,
+        list: Path<'_>,
+        raw: Option<Vec<RawBucket>>,
+    ) -> Self {
+        let raw = raw.unwrap_or_default();
+        if raw.is_empty() {
+            found.report(list, "is missing; a policy needs a bucket that starts at 0");
+        }
+        let mut floors = Vec::with_capacity(raw.len());
+        let mut names = Vec::with_capacity(raw.len());
+        let mut unique = Unique::at_key(list, "bucket");
+        for (index, raw) in raw.into_iter().enumerate() {
+            let previous = floors.last().copied();
+            floors.push(floor(found, list.index(index), raw.min_tokens, previous));
+            names.push(unique.require(found, index, raw.bucket).unwrap_or_default());
+        }
+        Self {
+            floors,
+            names,
+            by_name: unique.by_name(),
+        }
+    }
+
+    /// The names there are, for a message about one that there is not.
+    pub(super) fn listed(&self) -> String {
+        names::list(self.names.len(), self.names.iter().map(String::as_str))
+    }
+}
+
+/// The floor of the bucket at `path`, after a bucket with the floor `previous`.
+fn floor(
+    found: &mut Findings,
+    path: Path<'_>,
+    floor: Option<crate::config::value::Whole>,
+    previous: Option<u64>,
+) -> u64 {
+    let path = path.key("min_tokens");
+    if floor.is_none() {
+        found.report(
+            path,
+            "is missing; a bucket begins at a number of uncached tokens",
+        );
+    }
+    let Some(floor) = numbers::count(found, path, floor) else {
+        return previous.unwrap_or_default();
+    };
+    match previous {
+        None if floor > 0 => {
+            found.report(
+                path,
+                format!("is {floor}; the first bucket should start at 0"),
+            );
+        }
+        Some(previous) if floor <= previous => {
+            let message = format!("is {floor}; it should rise, above the {previous} before it");
+            found.report(path, message);
+        }
+        _ => {}
+    }
+    floor
+}

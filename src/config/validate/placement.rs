@@ -1,0 +1,107 @@
+//! Placement: the dominion in which each model is served.
+//!
+//! A request that names a model waits in the dominion of the model's workers, so there has to
+//! be one answer to which that is. "None" is an answer too.
+
+use std::collections::HashMap;
+
+use super::{Findings, dominions::Dominions, workers};
+use crate::config::{names, path::Path};
+
+/// The dominion of every model that a worker serves.
+#[derive(Default)]
+pub(super) struct Placement(HashMap<String, Placed>);
+
+/// A model in a dominion, by the first worker that serves it there.
+#[derive(Clone, Copy)]
+struct Placed {
+    binding: Binding,
+    worker: usize,
+    /// Which element of the worker's `models` it is; none if the worker is the model.
+    element: Option<usize>,
+}
+
+/// Where a worker is bound.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// To this dominion, or to none.
+    To(Option<usize>),
+    /// To one that cannot be, which is reported.
+    Wrong,
+}
+
+/// A model in two dominions.
+pub(super) struct Clash<'a> {
+    model: &'a str,
+    new: Placed,
+    old: Placed,
+}
+
+impl Binding {
+    pub(super) fn dominion(self) -> Option<usize> {
+        match self {
+            Binding::To(dominion) => dominion,
+            Binding::Wrong => None,
+        }
+    }
+}
+
+impl Placement {
+    /// Notes that `worker` serves `model` where it is bound.
+    pub(super) fn place<'a>(
+        &mut self,
+        model: &'a str,
+        binding: Binding,
+        worker: usize,
+        element: Option<usize>,
+    ) -> Option<Clash<'a>> {
+        let new = Placed {
+            binding,
+            worker,
+            element,
+        };
+        let Some(&old) = self.0.get(model) else {
+            self.0.insert(model.to_owned(), new);
+            return None;
+        };
+        let unclear = old.binding == Binding::Wrong || binding == Binding::Wrong;
+        (!unclear && old.binding != binding).then_some(Clash { model, new, old })
+    }
+
+    /// Whether any worker serves `model`.
+    pub(super) fn serves(&self, model: &str) -> bool {
+        self.0.contains_key(model)
+    }
+
+    pub(super) fn into_dominions(self) -> HashMap<String, Option<usize>> {
+        let dominion = |(model, placed): (String, Placed)| (model, placed.binding.dominion());
+        self.0.into_iter().map(dominion).collect()
+    }
+}
+
+impl Clash<'_> {
+    /// Reports it; the first workers are `endpoints`.
+    pub(super) fn report(self, found: &mut Findings, dominions: &Dominions, endpoints: usize) {
+        let Self { model, new, old } = self;
+        let place = |placed: Placed| match placed.binding.dominion() {
+            Some(dominion) => {
+                let id = &dominions.list[dominion].dominion.id;
+                format!("in the dominion {}", names::quote(id))
+            }
+            None => "in no dominion".to_owned(),
+        };
+        let (model, here, there) = (names::quote(model), place(new), place(old));
+        let message = format!("the model {model} is served {here} here and {there} by");
+        with_path(endpoints, new, |path| {
+            with_path(endpoints, old, |other| found.clash(path, other, message));
+        });
+    }
+}
+
+/// Calls `use_path` with the path of what makes the worker serve the model.
+fn with_path<T>(endpoints: usize, placed: Placed, use_path: impl FnOnce(Path<'_>) -> T) -> T {
+    workers::with_path(endpoints, placed.worker, |worker| match placed.element {
+        Some(element) => use_path(worker.key("models").index(element)),
+        None => use_path(worker.key("id")),
+    })
+}
