@@ -269,8 +269,9 @@ async fn run(scenario: &Scenario) -> Result<Outcome<'_>, BoxError> {
     let url = format!("http://{}/v1/completions", listener.local_addr()?);
     let server = tokio::spawn(axum::serve(listener, gateway).into_future());
 
-    // HTTP/2, because 640 connections with two ends in one process are more than many systems
-    // let it open. Each client is one connection, which by default carries 200 streams.
+    // HTTP/2, because 640 connections with both ends in one process are more than many systems
+    // let it open. Each client is one connection, which carries 200 requests at a time by default.
+    // (In a project of its own this takes axum's feature `http2`.)
     let callers: Vec<_> = (0..4)
         .map(|_| Caller {
             client: Client::builder(TokioExecutor::new())
@@ -282,7 +283,8 @@ async fn run(scenario: &Scenario) -> Result<Outcome<'_>, BoxError> {
 
     // Nothing may be served before everybody waits, or the first to come would be served without
     // competition. So the worker stands still at first, and a gate, a request as large as four,
-    // makes it busy: all those behind it queue. Once the worker runs and has read the gate, the first four go.
+    // makes it busy: all that come after it queue. Once the worker runs and has read the gate's
+    // prompt, the first four of them go.
     let pause = sim.pause().await;
     let gate = tokio::spawn(callers[0].clone().call(Class::Regular, 4 * TOKENS));
     arrivals.wait_for(|&count| count == 1).await?;
@@ -405,48 +407,58 @@ fn show_progress(scenario: &Scenario, served: usize) {
 }
 
 fn print_table(outcomes: &[Outcome<'_>]) {
-    let row = |label: &str, cells: &dyn Fn(&Outcome<'_>) -> [String; 2]| {
-        print!("{label:<36}");
-        for outcome in outcomes {
-            let [here, published] = cells(outcome);
-            print!("  {here:>13} {published:>10}");
-        }
-        println!();
+    let line = |label: &str, cells: &dyn Fn(&Outcome<'_>) -> String| {
+        let cells: String = outcomes.iter().map(cells).collect();
+        println!("{}", format!("{label:<29}{cells}").trim_end());
     };
-    let waits = |outcome: &Outcome<'_>, class| {
+    let row = |label, here: &dyn Fn(&Outcome<'_>) -> String, there: fn(&Published) -> &str| {
+        line(label, &|outcome| {
+            let published = there(&outcome.scenario.published);
+            format!("{:>14}{published:>11}", here(outcome))
+        });
+    };
+    let wait = |outcome: &Outcome<'_>, class| {
         let [p50, p95] = [50, 95].map(|percent| outcome.wait(class, percent));
-        [format!("{p50:.2} / {p95:.2}"), String::new()]
+        format!("{p50:.2} / {p95:.2}")
     };
 
     println!();
-    row("", &|outcome| [outcome.scenario.to_string(), String::new()]);
-    row("", &|_| ["here".into(), "published".into()]);
-    row("premium among the first 320 served", &|outcome| {
-        let published = outcome.scenario.published.premium;
-        [outcome.first(Class::Premium).to_string(), published.into()]
-    });
-    row("regular among the first 320 served", &|outcome| {
-        let published = outcome.scenario.published.regular;
-        [outcome.first(Class::Regular).to_string(), published.into()]
-    });
-    row("regular left when premium was done", &|outcome| {
-        let published = outcome.scenario.published.regular_left;
-        [outcome.regular_left().to_string(), published.into()]
-    });
-    row("premium wait p50 / p95, seconds", &|outcome| {
-        waits(outcome, Class::Premium)
-    });
-    row("regular wait p50 / p95, seconds", &|outcome| {
-        waits(outcome, Class::Regular)
-    });
+    line("", &|outcome| format!("{:>25}", outcome.scenario));
+    row("", &|_| "here".to_owned(), |_| "published");
+    row(
+        "premium of the first 320",
+        &|outcome| outcome.first(Class::Premium).to_string(),
+        |published| published.premium,
+    );
+    row(
+        "regular of the first 320",
+        &|outcome| outcome.first(Class::Regular).to_string(),
+        |published| published.regular,
+    );
+    row(
+        "regular left after premium",
+        &|outcome| outcome.regular_left().to_string(),
+        |published| published.regular_left,
+    );
+    row(
+        "premium wait p50 / p95, s",
+        &|outcome| wait(outcome, Class::Premium),
+        |_| "",
+    );
+    row(
+        "regular wait p50 / p95, s",
+        &|outcome| wait(outcome, Class::Regular),
+        |_| "",
+    );
+    println!("\nFour to one exactly, the last premium request is the 399th served: 241 are left.");
 }
 
 /// Each class's part of the completions as time goes by.
 fn print_bars(outcomes: &[Outcome<'_>]) {
     const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    const COLUMN: usize = 16;
+    const COLUMN: usize = 20;
 
-    println!("\nWho was served, in order, {COLUMN} completions a column:\n");
+    println!("\nWho was served, {COLUMN} completions a column:\n");
     for outcome in outcomes {
         for (label, class) in [
             (outcome.scenario.to_string(), Class::Premium),

@@ -1,0 +1,427 @@
+//! A reverse proxy for OpenAI-compatible servers, queueing by the policy in `gateway.yaml`.
+//!
+//! ```text
+//! cargo run --example gateway
+//! ```
+//!
+//! It prints what to try with curl. Workers of the policy that have no `base_url` are simulated,
+//! so it needs nothing else; the others are reached over plain http.
+
+mod sim;
+
+use std::{
+    error::Error,
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use axum::{
+    Extension, Json, Router,
+    body::Body,
+    extract::{Request, State},
+    http::{
+        HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version,
+        header::{self, AUTHORIZATION, CONNECTION, HOST},
+    },
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use futures::future::{self, Either};
+use http_body_util::BodyExt;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tower_policy_queue::{Admission, Endpoint, PolicyConfig, PolicyQueueLayer};
+
+use self::sim::Sim;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+const HELP: &str = "\
+A reverse proxy for OpenAI-compatible servers that queues by a policy.
+
+Usage: gateway [--config FILE] [--listen ADDRESS] [--demo]
+
+  --config FILE     the policy [default: examples/gateway.yaml]
+  --listen ADDRESS  [default: 127.0.0.1:8080]
+  --demo            send a few requests to itself, print the answers, and end;
+                    meant for the default policy
+  --help            print this";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args_os().skip(1)) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(message) => {
+            eprintln!("error: {message}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(options).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Options {
+    config: PathBuf,
+    listen: SocketAddr,
+    demo: bool,
+}
+
+impl Options {
+    /// None if help is asked for.
+    fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
+        let mut config = PathBuf::from("examples/gateway.yaml");
+        let mut listen = None;
+        let mut demo = false;
+        while let Some(arg) = args.next() {
+            match arg.to_str() {
+                Some("--help" | "-h") => return Ok(None),
+                Some("--demo") => demo = true,
+                Some("--config") => {
+                    config = args.next().ok_or("--config needs a file")?.into();
+                }
+                Some("--listen") => {
+                    let address = args.next();
+                    let address = address
+                        .as_ref()
+                        .and_then(|address| address.to_str()?.parse().ok());
+                    listen =
+                        Some(address.ok_or("--listen needs an address, such as 127.0.0.1:8080")?);
+                }
+                _ => return Err(format!("unknown argument {}", arg.to_string_lossy())),
+            }
+        }
+        // The demo takes any port, as nobody else needs to find it.
+        let port = if demo { 0 } else { 8080 };
+        let listen = listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port)));
+        Ok(Some(Self {
+            config,
+            listen,
+            demo,
+        }))
+    }
+}
+
+async fn run(options: Options) -> Result<(), BoxError> {
+    let policy = PolicyConfig::from_path(&options.config)?;
+    let models = models(&options.config)?;
+    let listener = TcpListener::bind(options.listen)
+        .await
+        .map_err(|error| format!("cannot listen on {}: {error}", options.listen))?;
+    let address = listener.local_addr()?;
+    let server = axum::serve(listener, gateway(policy, &models));
+    if options.demo {
+        let server = tokio::spawn(server.into_future());
+        let outcome = demo(&format!("http://{address}")).await;
+        server.abort();
+        return outcome;
+    }
+    print_usage(address, &options.config, &models);
+    Ok(server.with_graceful_shutdown(interrupted()).await?)
+}
+
+/// The models of the workers, which the policy knows but does not tell.
+fn models(config: &Path) -> Result<Vec<String>, BoxError> {
+    let policy: serde_yaml::Value = serde_yaml::from_str(&std::fs::read_to_string(config)?)?;
+    let list = |value: &serde_yaml::Value| value.as_sequence().cloned().unwrap_or_default();
+    let mut models = Vec::new();
+    for worker in [list(&policy["endpoints"]), list(&policy["local_models"])].concat() {
+        match &worker["models"] {
+            serde_yaml::Value::Null => models.push(worker["id"].clone()),
+            named => models.extend(list(named)),
+        }
+    }
+    let mut names: Vec<_> = models
+        .iter()
+        .filter_map(|name| Some(name.as_str()?.to_owned()))
+        .collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+// ===== The gateway =====
+
+fn gateway(policy: PolicyConfig, models: &[String]) -> Router {
+    let model =
+        |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "gateway"});
+    let listed = json!({"object": "list", "data": models.iter().map(model).collect::<Vec<_>>()});
+    let backends = Backends {
+        sim: Sim::new(4, Duration::from_millis(1), Duration::from_millis(100)),
+        client: Client::builder(TokioExecutor::new()).build_http(),
+    };
+    Router::new()
+        .route("/v1/chat/completions", post(forward))
+        .route("/v1/completions", post(forward))
+        // For the routes above it. `layer` would have unknown paths queue too.
+        .route_layer(PolicyQueueLayer::new(policy))
+        // A probe that queued would fail when the gateway is busiest.
+        .route("/health", get(|| async { "ok\n" }))
+        .route("/v1/models", get(|| async { Json(listed) }))
+        .with_state(backends)
+}
+
+#[derive(Clone)]
+struct Backends {
+    sim: Sim,
+    client: Client<HttpConnector, Body>,
+}
+
+/// Runs when it is the request's turn.
+async fn forward(
+    State(backends): State<Backends>,
+    Extension(admission): Extension<Admission>,
+    request: Request,
+) -> Response {
+    let waited = admission.queued_for().as_millis();
+    let worker = admission.worker().unwrap_or("-");
+    println!("[{} -> {worker}, waited {waited} ms]", admission.class());
+
+    let upstream = admission
+        .endpoint()
+        .and_then(|endpoint| Some((endpoint, endpoint.base_url()?)));
+    let mut response = match upstream {
+        Some((endpoint, base_url)) => backends.forward(endpoint, base_url, request).await,
+        None => backends.sim.respond(request).await.into_response(),
+    };
+    // For whoever looks with `curl -i`.
+    for (name, value) in [
+        ("x-policy-class", admission.class()),
+        ("x-worker", worker),
+        ("x-queued-ms", &waited.to_string()),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+impl Backends {
+    /// Both bodies stream: nothing is collected here. Dropping the response, as happens when the
+    /// client has gone, closes the connection to the server and so stops it too.
+    async fn forward(&self, endpoint: &Endpoint, base_url: &str, mut request: Request) -> Response {
+        let bad_gateway = |code: &str, what: &str| {
+            let message = format!("endpoint `{}` {what}", endpoint.id());
+            sim::error(StatusCode::BAD_GATEWAY, code, &message).into_response()
+        };
+        if base_url.starts_with("https:") {
+            return bad_gateway(
+                "https_unsupported",
+                "needs https, which this example does without",
+            );
+        }
+        let Some(uri) = join(base_url, request.uri()) else {
+            return bad_gateway("bad_base_url", "has a `base_url` that is none");
+        };
+        *request.uri_mut() = uri;
+        *request.version_mut() = Version::HTTP_11;
+
+        let headers = request.headers_mut();
+        remove_hop_by_hop(headers);
+        headers.remove(HOST);
+        // The caller's key was for the gateway.
+        headers.remove(AUTHORIZATION);
+        if let Some(key) = endpoint.api_key() {
+            let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {key}")) else {
+                return bad_gateway("bad_api_key", "has an `api_key` that fits into no header");
+            };
+            bearer.set_sensitive(true);
+            headers.insert(AUTHORIZATION, bearer);
+        }
+
+        match self.client.request(request).await {
+            Ok(mut response) => {
+                remove_hop_by_hop(response.headers_mut());
+                response.map(Body::new)
+            }
+            Err(error) => {
+                // The address is the operator's business alone.
+                eprintln!("{base_url}: {error}{}", causes(&error));
+                bad_gateway("upstream_unreachable", "cannot be reached")
+            }
+        }
+    }
+}
+
+/// `base_url` with what follows `/v1` in the path of the request.
+fn join(base_url: &str, asked: &Uri) -> Option<Uri> {
+    let path = asked.path_and_query()?.as_str();
+    let rest = path.strip_prefix("/v1").unwrap_or(path);
+    let uri = format!("{}{rest}", base_url.trim_end_matches('/'));
+    uri.parse()
+        .ok()
+        .filter(|uri: &Uri| uri.scheme_str() == Some("http"))
+}
+
+/// Headers that speak of one connection, and must not be passed on to the next.
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    let always = [
+        CONNECTION,
+        HeaderName::from_static("keep-alive"),
+        HeaderName::from_static("proxy-connection"),
+        header::PROXY_AUTHENTICATE,
+        header::PROXY_AUTHORIZATION,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+    ];
+    for name in always.iter().chain(&named) {
+        headers.remove(name);
+    }
+}
+
+fn causes(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.map(|cause| format!(": {cause}")).collect()
+}
+
+/// Until Ctrl-C. Then those who stream or wait are served to the end, unless it comes again.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        // Then it is the system's default, which needs no help.
+        return future::pending().await;
+    }
+    println!("Finishing what was begun. Ctrl-C again ends at once.");
+    tokio::spawn(async {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(130);
+        }
+    });
+}
+
+fn print_usage(address: SocketAddr, config: &Path, models: &[String]) {
+    let base = format!("http://{address}");
+    let model = models.first().map_or("demo", String::as_str);
+    println!(
+        r#"Listening on {base}, with the policy {}
+Models: {}
+
+Try in another terminal:
+
+  curl -N {base}/v1/chat/completions -H 'content-type: application/json' -H 'x-model: {model}' \
+    -d '{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Hello"}}]}}'
+
+and the same in a third and a fourth while it streams. Also:
+
+  -i                                          shows class, worker and wait
+  -H 'x-dynamo-meta-policy-class: premium'    asks for another class
+  curl {base}/v1/models
+  curl {base}/health
+
+or with OpenAI's Python client:
+
+  OpenAI(base_url="{base}/v1", api_key="any", default_headers={{"x-model": "{model}"}})
+"#,
+        config.display(),
+        models.join(", "),
+    );
+}
+
+// ===== The demonstration =====
+
+/// What the curl lines show, for those in a hurry, and for CI.
+async fn demo(base: &str) -> Result<(), BoxError> {
+    let caller = Caller {
+        client: Client::builder(TokioExecutor::new()).build_http(),
+        base: base.to_owned(),
+    };
+
+    for path in ["/health", "/v1/models"] {
+        let (_, text) = read(caller.get(path).await?).await?;
+        println!("GET {path}\n  {}", text.trim_end());
+    }
+
+    println!("POST /v1/chat/completions");
+    let (status, text) = read(caller.ask(false, 8).await?).await?;
+    let answer: Value = serde_json::from_str(&text)?;
+    let message = &answer["choices"][0]["message"]["content"];
+    println!("  {status} {message}\n  {}", answer["usage"]);
+
+    println!("Three streams at once, where one runs and one waits");
+    let mut first = caller.ask(true, 40).await?;
+    println!("  first:  {}, and streams", first.status());
+    // Whichever of the two comes second finds the queue full, and is the first to be answered.
+    let (Either::Left((third, second)) | Either::Right((third, second))) =
+        future::select(Box::pin(caller.ask(true, 4)), Box::pin(caller.ask(true, 4))).await;
+    let (status, text) = read(third?).await?;
+    let error: Value = serde_json::from_str(&text)?;
+    println!("  third:  {status}, {}", error["error"]["message"]);
+    if status != StatusCode::SERVICE_UNAVAILABLE || error["error"]["code"] != "queue_full" {
+        return Err("the third stream should have been turned away".into());
+    }
+    for _ in 0..5 {
+        first.frame().await.ok_or("the first stream broke off")??;
+    }
+    println!("  first:  hangs up after five tokens");
+    drop(first);
+    let second = second.await?;
+    let waited = second.headers().get("x-queued-ms").cloned();
+    let waited = waited.ok_or("no x-queued-ms")?.to_str()?.to_owned();
+    let (status, text) = read(second).await?;
+    let events = text.matches("data: ").count();
+    println!("  second: {status} after {waited} ms, and streams {events} events");
+    if !text.ends_with("data: [DONE]\n\n") {
+        return Err("the second stream should have been served to its end".into());
+    }
+    Ok(())
+}
+
+struct Caller {
+    client: Client<HttpConnector, Body>,
+    base: String,
+}
+
+impl Caller {
+    async fn get(&self, path: &str) -> Result<Response<hyper::body::Incoming>, BoxError> {
+        let uri = format!("{}{path}", self.base).parse()?;
+        Ok(self.client.get(uri).await?)
+    }
+
+    async fn ask(
+        &self,
+        stream: bool,
+        max_tokens: u32,
+    ) -> Result<Response<hyper::body::Incoming>, BoxError> {
+        let body = json!({
+            "model": "demo",
+            "stream": stream,
+            "max_tokens": max_tokens,
+            "messages": [{"role": "user", "content": "Hello"}],
+        });
+        let request = Request::post(format!("{}/v1/chat/completions", self.base))
+            .header("content-type", "application/json")
+            .header("x-model", "demo")
+            .body(Body::from(body.to_string()))?;
+        Ok(self.client.request(request).await?)
+    }
+}
+
+async fn read(response: Response<hyper::body::Incoming>) -> Result<(StatusCode, String), BoxError> {
+    let status = response.status();
+    let body = response.into_body().collect().await?.to_bytes();
+    Ok((status, String::from_utf8(body.into())?))
+}
