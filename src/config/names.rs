@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 /// The most characters of a name that a message shows.
-const SHOWN_CHARS: usize = 64;
+pub(super) const SHOWN_CHARS: usize = 64;
 
 /// The most names that a message lists.
 const LISTED: usize = 10;

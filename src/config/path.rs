@@ -85,16 +85,20 @@ impl fmt::Display for Steps {
             }
             match step {
                 Step::Key(key) => f.write_str(key)?,
-                // A dot in a bare key would read as two steps.
-                Step::Entry(key) if names::is_name(key) && !key.contains('.') => {
-                    f.write_str(&names::cut(key))?;
-                }
+                Step::Entry(key) if is_bare(key) => f.write_str(key)?,
                 Step::Entry(key) => f.write_str(&names::quote(key))?,
                 Step::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())
     }
+}
+
+/// Whether a key can be shown without quotes: a dot in it would read as two steps.
+///
+/// The length comes first: a long key is not gone through again for each mistake below it.
+fn is_bare(key: &str) -> bool {
+    key.len() <= names::SHOWN_CHARS && names::is_name(key) && !key.contains('.')
 }
 
 #[cfg(test)]

@@ -29,6 +29,21 @@ use http::HeaderName;
 /// assert!(error.to_string().contains("dominions[0].max_concurrency"));
 /// # Ok::<(), tower_policy_queue::ConfigError>(())
 /// ```
+///
+/// # What is refused
+///
+/// Everything that cannot be meant: keys that there are not, names that are missing, taken or
+/// point nowhere, numbers out of range. A [`ConfigError`](crate::ConfigError) tells all mistakes
+/// of a policy at once. YAML is read strictly: no key twice, no tags, no merge keys, one
+/// document, at most [`MAX_BYTES`](Self::MAX_BYTES) long and 64 collections deep. Anchors and
+/// aliases are fine.
+///
+/// # Variables
+///
+/// In an endpoint's `api_key` and `base_url`, `${NAME}` is replaced by the environment variable
+/// of that name when the policy is loaded; one that is not set is a mistake. A name is
+/// `[A-Za-z_][A-Za-z0-9_]*`. There is no other syntax: no defaults and no escapes, and a `$`
+/// without a brace is a `$`.
 #[derive(Clone, Debug)]
 pub struct PolicyConfig {
     /// The root profile first, then one for each key of `models:` in the order of the file.

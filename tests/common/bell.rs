@@ -60,7 +60,10 @@ pub struct Polled<T> {
 
 impl<T> Polled<T> {
     pub fn new(inner: T) -> Self {
-        Self { inner: Box::pin(inner), bell: Arc::default() }
+        Self {
+            inner: Box::pin(inner),
+            bell: Arc::default(),
+        }
     }
 
     pub fn rings(&self) -> usize {
@@ -79,7 +82,9 @@ impl<B: Body> Polled<B> {
     #[allow(clippy::type_complexity)]
     pub fn poll_frame(&mut self) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let waker = Waker::from(Arc::clone(&self.bell));
-        self.inner.as_mut().poll_frame(&mut Context::from_waker(&waker))
+        self.inner
+            .as_mut()
+            .poll_frame(&mut Context::from_waker(&waker))
     }
 }
 

@@ -57,7 +57,8 @@ enum Reply {
 
 struct Call {
     id: String,
-    admission: Admission,
+    /// None if it came around the layer.
+    admission: Option<Admission>,
     reply: Option<oneshot::Sender<Reply>>,
 }
 
@@ -88,7 +89,8 @@ impl Desk {
     pub fn admission(&self, id: &str) -> Admission {
         let book = self.book.lock().unwrap();
         let call = book.calls.iter().find(|call| call.id == id);
-        call.expect("the request has started").admission.clone()
+        let admission = &call.expect("the request has started").admission;
+        admission.clone().expect("it came through the layer")
     }
 
     pub fn has(&self, id: &str) -> bool {
@@ -137,7 +139,10 @@ impl Desk {
             let call = book.calls.iter_mut().find(|call| call.id == id);
             call.expect("the request has started").reply.take()
         };
-        sender.expect("not answered yet").send(reply).expect("the inner future is there");
+        sender
+            .expect("not answered yet")
+            .send(reply)
+            .expect("the inner future is there");
     }
 
     fn takes(&self, troubles: &[Trouble]) -> Option<Trouble> {
@@ -166,6 +171,8 @@ impl Service<Request<()>> for Desk {
         }
         let mut book = self.book.lock().unwrap();
         if book.shut {
+            book.waiting_for_opening
+                .retain(|waker| !waker.will_wake(cx.waker()));
             book.waiting_for_opening.push(cx.waker().clone());
             return Poll::Pending;
         }
@@ -181,10 +188,13 @@ impl Service<Request<()>> for Desk {
         let admission = request.extensions().get::<Admission>();
         book.calls.push(Call {
             id: request.uri().path().trim_start_matches('/').to_owned(),
-            admission: admission.expect("an admitted request has an `Admission`").clone(),
+            admission: admission.cloned(),
             reply: Some(reply),
         });
-        Working { answer, probe: std::mem::take(&mut book.probe) }
+        Working {
+            answer,
+            probe: std::mem::take(&mut book.probe),
+        }
     }
 }
 
@@ -228,13 +238,20 @@ impl Scene {
     pub fn new(config: PolicyConfig) -> Self {
         let desk = Desk::default();
         let layer = PolicyQueueLayer::new(config);
-        Self { service: layer.layer(desk.clone()), layer, desk }
+        Self {
+            service: layer.layer(desk.clone()),
+            layer,
+            desk,
+        }
     }
 
     /// A request arrives, and is polled once.
     pub fn send(&mut self, id: &str) -> Client {
         let mut client = self.call(id);
-        assert!(client.polled.poll().is_pending(), "nothing answers before the test does");
+        assert!(
+            client.polled.poll().is_pending(),
+            "nothing answers before the test does"
+        );
         client
     }
 
@@ -246,14 +263,22 @@ impl Scene {
     /// A whole request arrives, and is not polled yet.
     pub fn call_with(&mut self, id: &str, request: Request<()>) -> Client {
         let polled = Polled::new(self.service.call(request));
-        Client { id: id.to_owned(), desk: self.desk.clone(), polled }
+        Client {
+            id: id.to_owned(),
+            desk: self.desk.clone(),
+            polled,
+        }
     }
 
     /// The same desk behind the same layer, bound to a dominion.
     pub fn bound_to(&self, dominion: &str) -> Self {
         let layer = self.layer.dominion(dominion).unwrap();
         let desk = self.desk.clone();
-        Self { service: layer.layer(desk.clone()), layer, desk }
+        Self {
+            service: layer.layer(desk.clone()),
+            layer,
+            desk,
+        }
     }
 
     /// A request that has started already, and its response body with what feeds it.
@@ -270,8 +295,12 @@ impl Scene {
         let mut book = self.desk.book.lock().unwrap();
         book.shut = shut;
         let bell = Waker::from(Arc::clone(&probe.polled.bell));
-        let asked = book.waiting_for_opening.iter().any(|waker| waker.will_wake(&bell));
-        book.waiting_for_opening.retain(|waker| !waker.will_wake(&bell));
+        let asked = book
+            .waiting_for_opening
+            .iter()
+            .any(|waker| waker.will_wake(&bell));
+        book.waiting_for_opening
+            .retain(|waker| !waker.will_wake(&bell));
         pending && asked
     }
 

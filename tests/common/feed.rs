@@ -58,16 +58,24 @@ impl Feed {
     }
 
     pub fn body(&self) -> FedBody {
-        FedBody { reel: Arc::clone(&self.reel), probe: OnDrop::default() }
+        FedBody {
+            reel: Arc::clone(&self.reel),
+            probe: OnDrop::default(),
+        }
     }
 
     /// The body, which runs `probe` when it is dropped.
     pub fn probed_body(&self, probe: impl FnOnce() + Send + 'static) -> FedBody {
-        FedBody { probe: OnDrop::new(probe), ..self.body() }
+        FedBody {
+            probe: OnDrop::new(probe),
+            ..self.body()
+        }
     }
 
     pub fn data(&self, text: &'static str) {
-        self.push(Item::Frame(Frame::data(Bytes::from_static(text.as_bytes()))));
+        self.push(Item::Frame(Frame::data(Bytes::from_static(
+            text.as_bytes(),
+        ))));
     }
 
     /// A data frame after which the body says that it has ended.

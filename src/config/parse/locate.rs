@@ -54,6 +54,17 @@ impl<'a> Locator<'a> {
     }
 }
 
+/// The place where the second document of a text begins, if it has one.
+pub(super) fn second_document(text: &str) -> Option<Place> {
+    let document = Yaml::from_str(text).nth(1)?;
+    let reached = Cell::new(false);
+    let probe = Probe {
+        steps: &[],
+        reached: &reached,
+    };
+    message::place(&probe.deserialize(document).err()?)
+}
+
 /// Walks along `steps` and raises an error at their end.
 #[derive(Clone, Copy)]
 struct Probe<'a> {

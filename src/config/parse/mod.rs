@@ -29,8 +29,8 @@ pub(super) const MAX_BYTES: usize = 1 << 20;
 
 /// The most that a document may come to with its aliases expanded, in values and bytes of text.
 ///
-/// Without aliases no document of [`MAX_BYTES`] reaches it.
-const MAX_EXPANDED: usize = 4 * MAX_BYTES;
+/// Without aliases no document of [`MAX_BYTES`] exceeds it: a value takes at least a byte.
+const MAX_EXPANDED: usize = 2 * MAX_BYTES;
 
 /// Reads a policy; an empty document is an empty one.
 pub(super) fn parse(text: &str) -> Result<RawPolicy, ConfigMistake> {
@@ -54,14 +54,24 @@ pub(super) fn parse(text: &str) -> Result<RawPolicy, ConfigMistake> {
 
     let walk = Walk::new(MAX_EXPANDED);
     if let Err(error) = walk.over(Yaml::from_str(text)) {
-        return Err(match walk.into_refusal() {
-            Some((path, message)) => ConfigMistake::new(path, message, message::place(&error)),
-            None => message::mistake(&error),
+        let place = message::place(&error);
+        return Err(match (walk.into_refusal(), place) {
+            (Some((path, message)), place) => ConfigMistake::new(path, message, place),
+            (None, None) => unmarked(text).unwrap_or_else(|| message::mistake(&error)),
+            (None, Some(_)) => message::mistake(&error),
         });
     }
     Option::<RawPolicy>::deserialize(Yaml::from_str(text))
         .map(Option::unwrap_or_default)
         .map_err(|error| message::mistake(&error))
+}
+
+/// The mistake of a text that holds a second document without a mark before it.
+fn unmarked(text: &str) -> Option<ConfigMistake> {
+    let place = locate::second_document(text)?;
+    let message = "the document has ended before this line; it goes on as long as its lines are \
+                   indented as far as the first";
+    Some(ConfigMistake::new("", message, Some(place)))
 }
 
 /// The mistake of a text longer than [`MAX_BYTES`].

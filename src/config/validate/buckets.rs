@@ -19,10 +19,7 @@ impl Buckets {
         list: Path<'_>,
         raw: Option<Vec<RawBucket>>,
     ) -> Self {
-        let raw = raw.unwrap_or_default();
-        if raw.is_empty() {
-            found.report(list, "is missing; a policy needs a bucket that starts at 0");
-        }
+        let raw = found.require_some(list, raw, "a policy needs a bucket that starts at 0");
         let mut floors = Vec::with_capacity(raw.len());
         let mut names = Vec::with_capacity(raw.len());
         let mut unique = Unique::at_key(list, "bucket");

@@ -54,13 +54,28 @@ impl Findings {
         }
     }
 
-    /// A name that has to be there; reported and empty if it is not.
+    /// A name that has to be there.
     pub(super) fn require_name(&mut self, path: Path<'_>, name: Option<String>) -> Option<String> {
         match &name {
             Some(name) => self.check_name(path, name),
             None => self.report(path, "is missing"),
         }
         name
+    }
+
+    /// The elements of a list that has to have some; `why` says what for.
+    pub(super) fn require_some<T>(
+        &mut self,
+        path: Path<'_>,
+        list: Option<Vec<T>>,
+        why: &str,
+    ) -> Vec<T> {
+        match &list {
+            None => self.report(path, format!("is missing; {why}")),
+            Some(list) if list.is_empty() => self.report(path, format!("is empty; {why}")),
+            Some(_) => {}
+        }
+        list.unwrap_or_default()
     }
 
     /// The mistakes with the places that `locate` knows.

@@ -14,6 +14,8 @@ mod matrix;
 mod numbers;
 mod placement;
 mod profiles;
+#[cfg(test)]
+mod tests;
 mod unique;
 mod vram;
 mod workers;

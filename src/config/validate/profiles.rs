@@ -52,10 +52,7 @@ pub(super) fn resolve(
     let buckets_path = path.key("uncached_isl_buckets");
     let buckets = Buckets::resolve(found, buckets_path, raw.uncached_isl_buckets);
     let list = path.key("policy_classes");
-    let raw_classes = raw.policy_classes.unwrap_or_else(|| {
-        found.report(list, "is missing; a policy needs at least one class");
-        Vec::new()
-    });
+    let raw_classes = found.require_some(list, raw.policy_classes, "a policy needs a class");
 
     let first = classes.len();
     let mut unique = Unique::at_key(list, "name");

@@ -1,0 +1,189 @@
+//! Refused: keys, types and words that a policy does not know.
+
+use crate::{assert_mistakes, load, with_class};
+
+#[test]
+fn keys_that_there_are_not() {
+    for (yaml, path) in [
+        ("dominion_default: a", "dominion_default"),
+        (
+            "dominions: [{id: a, max_concurency: 1}]",
+            "dominions[0].max_concurency",
+        ),
+        ("endpoints: [{id: a, vram_gb: 1}]", "endpoints[0].vram_gb"),
+        (
+            "local_models: [{id: a, api_key: x}]",
+            "local_models[0].api_key",
+        ),
+        ("profiles: [{name: a, model: []}]", "profiles[0].model"),
+        ("headers: {polcy: x}", "headers.polcy"),
+        (
+            "uncached_isl_buckets: [{min: 0}]",
+            "uncached_isl_buckets[0].min",
+        ),
+        ("policy_classes: [{wieght: 1}]", "policy_classes[0].wieght"),
+        ("models: {a/b: {headers: {}}}", "models.\"a/b\".headers"),
+        (
+            "models: {a/b: {policy_classes: [{x: 1}]}}",
+            "models.\"a/b\".policy_classes[0].x",
+        ),
+    ] {
+        assert_mistakes(yaml, &[(path, "unknown field")]);
+    }
+}
+
+#[test]
+fn values_of_another_type() {
+    for (yaml, path, gist) in [
+        ("dominions: {a: 1}", "dominions", "expected a list"),
+        ("dominions: [~]", "dominions[0]", "null"),
+        ("dominions: [a]", "dominions[0]", "expected a dominion"),
+        (
+            "dominions: [[a, remote]]",
+            "dominions[0]",
+            "expected a dominion",
+        ),
+        (
+            "dominions: [{id: [a]}]",
+            "dominions[0].id",
+            "expected a string",
+        ),
+        (
+            "dominions: [{id: a, max_queue: many}]",
+            "dominions[0].max_queue",
+            "a whole number",
+        ),
+        (
+            "dominions: [{id: a, max_queue: 8.0}]",
+            "dominions[0].max_queue",
+            "a whole number",
+        ),
+        (
+            "dominions: [{id: a, max_queue: '8'}]",
+            "dominions[0].max_queue",
+            "a whole number",
+        ),
+        (
+            "dominions: [{id: a, max_queue: 1_000}]",
+            "dominions[0].max_queue",
+            "a whole number",
+        ),
+        (
+            "dominions: [{id: a, max_queue: 010}]",
+            "dominions[0].max_queue",
+            "a whole number",
+        ),
+        (
+            "dominions: [{id: a, max_queue: .nan}]",
+            "dominions[0].max_queue",
+            "a whole number",
+        ),
+        (
+            "dominions: [{id: a, fair_scheduling: yes}]",
+            "dominions[0].fair_scheduling",
+            "boolean",
+        ),
+        (
+            "dominions: [{id: a, vram_gb: lots}]",
+            "dominions[0].vram_gb",
+            "a number",
+        ),
+        (
+            "dominions: [{id: a, vram_gb: 1e400}]",
+            "dominions[0].vram_gb",
+            "a number",
+        ),
+        ("models: [a]", "models", "expected a map"),
+        ("models: {a: 1}", "models.a", "expected a model's policy"),
+        ("models: {~: {}}", "models", "expected a name as the key"),
+        ("- a", "", "expected a policy"),
+        ("a", "", "expected a policy"),
+    ] {
+        assert_mistakes(yaml, &[(path, gist)]);
+    }
+}
+
+#[test]
+fn keys_that_are_repeated() {
+    for (yaml, path) in [
+        ("headers: {}\nheaders: {}", "headers"),
+        ("dominions: [{id: a, id: b}]", "dominions[0].id"),
+        ("models: {a/b: {}, c: {}, a/b: {}}", "models.\"a/b\""),
+    ] {
+        assert_mistakes(yaml, &[(path, "is repeated")]);
+    }
+    assert_mistakes(
+        "dominions: []\ndominion: []",
+        &[("", "duplicate field `dominions`")],
+    );
+}
+
+#[test]
+fn words_that_are_none_of_a_field_s() {
+    for (yaml, path, gist) in [
+        (
+            with_class("quantum: 1, queue_policy: lcfs"),
+            "policy_classes[0].queue_policy",
+            "is \"lcfs\"; it should be \"fcfs\" or \"wspt\"",
+        ),
+        (
+            "dominions: [{id: a, kind: gpu}]".into(),
+            "dominions[0].kind",
+            "is \"gpu\"; it should be \"remote\" or \"local\"",
+        ),
+        (
+            "dominions: [{id: a, policy: Reject}]".into(),
+            "dominions[0].policy",
+            "is \"Reject\"; it should be \"queue\" or \"reject\"",
+        ),
+    ] {
+        assert_mistakes(&yaml, &[(path, gist)]);
+    }
+}
+
+#[test]
+fn headers_that_are_none() {
+    for name in ["''", "'a b'", "'x:y'", "é"] {
+        assert_mistakes(
+            &format!("headers: {{model: {name}}}"),
+            &[("headers.model", "is no header name")],
+        );
+    }
+}
+
+#[test]
+fn headers_that_are_read_twice() {
+    assert_mistakes(
+        "headers:\n  worker: X-Model\n  model: x-model\n",
+        &[(
+            "headers.worker",
+            "x-model is already read for headers.model on line 3",
+        )],
+    );
+    // The defaults count.
+    assert_mistakes(
+        "headers: {model: x-promptforge-client}",
+        &[("headers.model", "is already read for headers.client")],
+    );
+    load("headers: {client: x-user, model: x-promptforge-client}");
+}
+
+#[test]
+fn tags_and_merge_keys() {
+    for (yaml, path, gist) in [
+        (
+            "endpoints: [{id: a, api_key: !env KEY}]",
+            "endpoints[0].api_key",
+            "no tags",
+        ),
+        ("dominions: !include dominions.yaml", "dominions", "no tags"),
+        (
+            "dominions: [&a {id: a}, {<<: *a, id: b}]",
+            "dominions[1].\"<<\"",
+            "no merge keys",
+        ),
+        ("models: {<<: {}}", "models.\"<<\"", "no merge keys"),
+    ] {
+        assert_mistakes(yaml, &[(path, gist)]);
+    }
+}

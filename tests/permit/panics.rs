@@ -1,0 +1,145 @@
+//! A panic at any point gives the slot back, and harms nobody else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::common::{
+    desk::{Client, Scene, Trouble},
+    feed::Feed,
+};
+
+/// Expects `work` to panic on purpose, and drops what it owned, as unwinding does.
+fn panics<T>(work: impl FnOnce() -> T) {
+    let panic = catch_unwind(AssertUnwindSafe(work)).err().expect("a panic");
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    assert_eq!(text, Some("broken on purpose"), "and no other");
+}
+
+/// A request that has been granted its slot, and not been polled since; and the next in the queue.
+fn granted(scene: &mut Scene) -> (Client, Client) {
+    let (blocker, _feed) = scene.stream("blocker");
+    let clients = (scene.send("first"), scene.send("second"));
+    drop(blocker);
+    assert_eq!(clients.0.polled.rings(), 1);
+    clients
+}
+
+#[test]
+fn a_panic_in_poll_ready_gives_the_slot_back() {
+    let mut scene = Scene::one_slot();
+    let (mut first, mut second) = granted(&mut scene);
+    scene.desk.trouble(Trouble::ReadinessPanics);
+    panics(move || first.polled.poll());
+    assert!(second.runs());
+}
+
+#[test]
+fn a_panic_in_call_gives_the_slot_back() {
+    let mut scene = Scene::one_slot();
+    let (mut first, mut second) = granted(&mut scene);
+    scene.desk.trouble(Trouble::CallPanics);
+    panics(move || first.polled.poll());
+    assert!(second.runs());
+}
+
+#[test]
+fn a_panic_in_call_gives_the_slot_back_even_if_the_future_is_kept() {
+    let mut scene = Scene::one_slot();
+    let (mut first, mut second) = granted(&mut scene);
+    scene.desk.trouble(Trouble::CallPanics);
+    panics(|| first.polled.poll());
+    assert!(
+        second.runs(),
+        "there is nothing left in the future that could use it"
+    );
+    drop(first);
+    assert!(
+        scene.send("third").waits(),
+        "and it was not given back twice"
+    );
+}
+
+#[test]
+fn a_panic_in_the_inner_future_gives_the_slot_back() {
+    let mut scene = Scene::one_slot();
+    let (mut first, mut second) = granted(&mut scene);
+    assert!(first.runs());
+    scene.desk.panic("first");
+    panics(move || first.polled.poll());
+    assert!(second.runs());
+}
+
+#[test]
+fn a_panic_in_the_body_gives_the_slot_back() {
+    let mut scene = Scene::one_slot();
+    let (mut first, mut second) = granted(&mut scene);
+    assert!(first.runs());
+    let (mut body, feed) = first.stream();
+    feed.panic();
+    panics(move || body.poll_frame());
+    assert!(second.runs());
+}
+
+#[test]
+fn a_panic_while_the_inner_future_is_dropped_gives_the_slot_back() {
+    let mut scene = Scene::one_slot();
+    let (mut first, mut second) = granted(&mut scene);
+    scene
+        .desk
+        .probe_next(|| panic!("{}", crate::common::feed::Broken));
+    assert!(first.runs());
+    panics(move || drop(first));
+    assert!(second.runs());
+}
+
+#[test]
+fn a_panic_while_the_finished_inner_future_is_dropped_gives_the_slot_back() {
+    let mut scene = Scene::one_slot();
+    let (mut first, mut second) = granted(&mut scene);
+    scene
+        .desk
+        .probe_next(|| panic!("{}", crate::common::feed::Broken));
+    assert!(first.runs());
+    scene.desk.answer("first", Feed::new().body());
+    panics(move || first.polled.poll());
+    assert!(second.runs());
+}
+
+#[test]
+fn a_panic_while_the_body_is_dropped_gives_the_slot_back() {
+    let mut scene = Scene::one_slot();
+    let (mut first, mut second) = granted(&mut scene);
+    assert!(first.runs());
+    let feed = Feed::new();
+    let body = first.answer(feed.probed_body(|| panic!("{}", crate::common::feed::Broken)));
+    panics(move || drop(body));
+    assert!(second.runs());
+}
+
+#[test]
+fn a_future_that_panicked_and_is_kept_gives_its_slot_back_when_it_is_dropped() {
+    let mut scene = Scene::one_slot();
+    let (mut first, mut second) = granted(&mut scene);
+    assert!(first.runs());
+    scene.desk.panic("first");
+    panics(|| first.polled.poll());
+    drop(first);
+    assert!(second.runs());
+    assert!(scene.send("third").waits(), "once");
+}
+
+#[test]
+fn a_panicking_classifier_takes_no_slot() {
+    use tower::{Layer, Service};
+    use tower_policy_queue::QueueHints;
+
+    let mut scene = Scene::one_slot();
+    let classify =
+        |_: &http::Request<()>| -> QueueHints { panic!("{}", crate::common::feed::Broken) };
+    let mut service = scene
+        .layer
+        .clone()
+        .classifier(classify)
+        .layer(scene.desk.clone());
+    panics(|| service.call(crate::common::desk::get("first")));
+    assert!(scene.has_a_free_slot());
+}
