@@ -37,7 +37,9 @@ use hyper_util::{
 };
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tower_policy_queue::{Admission, Endpoint, PolicyConfig, PolicyQueueLayer};
+#[cfg(unix)]
+use tokio::signal::unix::{SignalKind, signal};
+use tower_policy_queue::{Admission, Endpoint, PolicyConfig, PolicyQueueHandle, PolicyQueueLayer};
 
 use self::sim::Sim;
 
@@ -119,12 +121,14 @@ impl Options {
 
 async fn run(options: Options) -> Result<(), BoxError> {
     let policy = PolicyConfig::from_path(&options.config)?;
-    let models = models(&options.config)?;
+    let models: Vec<_> = policy.models().map(str::to_owned).collect();
+    let layer = PolicyQueueLayer::new(policy);
+    let handle = layer.handle();
     let listener = TcpListener::bind(options.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", options.listen))?;
     let address = listener.local_addr()?;
-    let server = axum::serve(listener, gateway(policy, &models));
+    let server = axum::serve(listener, gateway(layer, &models));
     if options.demo {
         let server = tokio::spawn(server.into_future());
         let outcome = demo(&format!("http://{address}")).await;
@@ -132,32 +136,23 @@ async fn run(options: Options) -> Result<(), BoxError> {
         return outcome;
     }
     print_usage(address, &options.config, &models);
-    Ok(server.with_graceful_shutdown(interrupted()).await?)
-}
-
-/// The models of the workers, which the policy knows but does not tell.
-fn models(config: &Path) -> Result<Vec<String>, BoxError> {
-    let policy: serde_yaml::Value = serde_yaml::from_str(&std::fs::read_to_string(config)?)?;
-    let list = |value: &serde_yaml::Value| value.as_sequence().cloned().unwrap_or_default();
-    let mut models = Vec::new();
-    for worker in [list(&policy["endpoints"]), list(&policy["local_models"])].concat() {
-        match &worker["models"] {
-            serde_yaml::Value::Null => models.push(worker["id"].clone()),
-            named => models.extend(list(named)),
-        }
-    }
-    let mut names: Vec<_> = models
-        .iter()
-        .filter_map(|name| Some(name.as_str()?.to_owned()))
-        .collect();
-    names.sort();
-    names.dedup();
-    Ok(names)
+    let ending = handle.clone();
+    server
+        .with_graceful_shutdown(async move {
+            interrupted().await;
+            // Who waits is told to go elsewhere, rather than to wait for an end that may be far.
+            ending.shutdown();
+        })
+        .await?;
+    handle.drained().await;
+    println!("All that was begun is finished.");
+    Ok(())
 }
 
 // ===== The gateway =====
 
-fn gateway(policy: PolicyConfig, models: &[String]) -> Router {
+fn gateway(layer: PolicyQueueLayer, models: &[String]) -> Router {
+    let handle = layer.handle();
     let model =
         |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "gateway"});
     let listed = json!({"object": "list", "data": models.iter().map(model).collect::<Vec<_>>()});
@@ -169,11 +164,23 @@ fn gateway(policy: PolicyConfig, models: &[String]) -> Router {
         .route("/v1/chat/completions", post(forward))
         .route("/v1/completions", post(forward))
         // For the routes above it. `layer` would have unknown paths queue too.
-        .route_layer(PolicyQueueLayer::new(policy))
+        .route_layer(layer)
         // A probe that queued would fail when the gateway is busiest.
         .route("/health", get(|| async { "ok\n" }))
+        .route("/usage", get(move || async move { Json(usage(&handle)) }))
         .route("/v1/models", get(|| async { Json(listed) }))
         .with_state(backends)
+}
+
+/// What the layer has in hand, for whoever watches.
+fn usage(handle: &PolicyQueueHandle) -> Value {
+    let usage = handle.usage();
+    json!({
+        "slots_in_use": usage.slots_in_use,
+        "waiting": usage.waiting,
+        "prefill_tokens": usage.prefill_tokens,
+        "read_ahead_bytes": usage.read_ahead_bytes,
+    })
 }
 
 #[derive(Clone)]
@@ -299,18 +306,30 @@ fn causes(error: &dyn Error) -> String {
     causes.map(|cause| format!(": {cause}")).collect()
 }
 
-/// Until Ctrl-C. Then those who stream or wait are served to the end, unless it comes again.
+/// Until Ctrl-C or SIGTERM. Then those who stream are served to the end, unless Ctrl-C comes again.
 async fn interrupted() {
-    if tokio::signal::ctrl_c().await.is_err() {
+    let interrupt = tokio::signal::ctrl_c();
+    let ended = future::select(Box::pin(interrupt), Box::pin(terminated())).await;
+    if let Either::Left((Err(_), _)) = ended {
         // Then it is the system's default, which needs no help.
         return future::pending().await;
     }
-    println!("Finishing what was begun. Ctrl-C again ends at once.");
+    println!("Finishing what was begun. Ctrl-C ends at once.");
     tokio::spawn(async {
         if tokio::signal::ctrl_c().await.is_ok() {
             std::process::exit(130);
         }
     });
+}
+
+/// Until SIGTERM, where there is such a thing.
+async fn terminated() {
+    #[cfg(unix)]
+    if let Ok(mut signal) = signal(SignalKind::terminate()) {
+        signal.recv().await;
+        return;
+    }
+    future::pending().await
 }
 
 fn print_usage(address: SocketAddr, config: &Path, models: &[String]) {
@@ -331,6 +350,7 @@ and the same in a third and a fourth while it streams. Also:
   -H 'x-dynamo-meta-policy-class: premium'    asks for another class
   curl {base}/v1/models
   curl {base}/health
+  curl {base}/usage
 
 or with OpenAI's Python client:
 

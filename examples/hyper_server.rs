@@ -69,7 +69,7 @@ fn service(
     policy: PolicyConfig,
 ) -> impl Service<
     Request<Incoming>,
-    Response = Response<impl Body<Data = Bytes, Error = Infallible> + Send + 'static>,
+    Response = Response<impl Body<Data = Bytes, Error = BoxError> + Send + 'static>,
     Error = BoxError,
     Future: Send,
 > + Clone
@@ -89,7 +89,8 @@ fn service(
             Err(_) => {
                 let message = format!("no answer within {TIMEOUT:?}");
                 let status = StatusCode::GATEWAY_TIMEOUT;
-                Ok(sim::error(status, "timeout", &message))
+                let response = sim::error(status, "timeout", &message);
+                Ok(response.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
             }
         })
         // Outside the queue, so that waiting counts. Who is given up on leaves the queue at once;
@@ -139,7 +140,7 @@ where
         + Clone
         + Send
         + 'static,
-    B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
+    B: Body<Data = Bytes, Error = BoxError> + Send + 'static,
 {
     let server = auto::Builder::new(TokioExecutor::new());
     let graceful = GracefulShutdown::new();

@@ -17,27 +17,32 @@ use std::{
 
 use bytes::Bytes;
 use common::{
+    NoBody,
     bell::Polled,
-    desk::{Scene, Trouble, get, pool},
+    desk::{Desk, Scene, Trouble, get, pool},
     feed::{Broken, FedBody},
 };
 use futures::FutureExt;
 use http::{Request, Response};
 use http_body_util::Full;
 use tower::{Layer, Service, ServiceExt, limit::ConcurrencyLimit};
-use tower_policy_queue::PolicyQueueLayer;
+use tower_policy_queue::{PolicyQueue, PolicyQueueLayer};
 
 const NOOP: &std::task::Waker = std::task::Waker::noop();
+
+fn poll_ready(service: &mut PolicyQueue<Desk>, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+    Service::<Request<NoBody>>::poll_ready(service, cx)
+}
 
 #[test]
 fn it_is_ready_whatever_the_inner_service_is() {
     let mut scene = Scene::one_slot();
     scene.desk.shut();
     let mut cx = Context::from_waker(NOOP);
-    assert_eq!(scene.service.poll_ready(&mut cx), Poll::Ready(Ok(())));
+    assert_eq!(poll_ready(&mut scene.service, &mut cx), Poll::Ready(Ok(())));
     scene.desk.trouble(Trouble::ReadinessPanics);
     assert_eq!(
-        scene.service.poll_ready(&mut cx),
+        poll_ready(&mut scene.service, &mut cx),
         Poll::Ready(Ok(())),
         "it does not even ask"
     );
@@ -49,7 +54,7 @@ fn it_is_ready_while_its_queue_is_full() {
     let _running = scene.stream("running");
     let _waiting: Vec<_> = (0..1000).map(|n| scene.send(&n.to_string())).collect();
     let mut cx = Context::from_waker(NOOP);
-    assert_eq!(scene.service.poll_ready(&mut cx), Poll::Ready(Ok(())));
+    assert_eq!(poll_ready(&mut scene.service, &mut cx), Poll::Ready(Ok(())));
     assert!(
         scene.refusal("another").is_some(),
         "a full queue answers, and does not push back"
@@ -62,7 +67,7 @@ fn clones_that_are_ready_and_parked_block_nobody() {
     let mut cx = Context::from_waker(NOOP);
     let mut parked: Vec<_> = (0..100).map(|_| scene.service.clone()).collect();
     for service in &mut parked {
-        assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())));
+        assert_eq!(poll_ready(service, &mut cx), Poll::Ready(Ok(())));
     }
     let _running = scene.stream("running");
     assert!(scene.desk.has("running"), "to be ready reserves nothing");
@@ -128,7 +133,7 @@ impl Clone for Stateful {
     }
 }
 
-impl Service<Request<()>> for Stateful {
+impl<B> Service<Request<B>> for Stateful {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
@@ -138,7 +143,7 @@ impl Service<Request<()>> for Stateful {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: Request<()>) -> Self::Future {
+    fn call(&mut self, _: Request<B>) -> Self::Future {
         if !std::mem::take(&mut self.ready) {
             self.violations.fetch_add(1, Ordering::SeqCst);
         }

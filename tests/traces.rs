@@ -3,6 +3,8 @@
 //! A trace is a policy, a sequence of operations, and what an independent model of the rules says
 //! that each of them causes: which requests reach the inner service, and which are turned away.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::{fs, path::Path, time::Duration};

@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use common::{
+    NoBody,
     desk::pool,
     feed::{Broken, FedBody, Feed},
 };
@@ -20,7 +21,9 @@ use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Empty, Full, LengthLimitError, Limited, StreamBody};
 use tower::{Layer, ServiceExt, service_fn};
-use tower_policy_queue::{Admission, PolicyConfig, PolicyQueueLayer, ResponseBody};
+use tower_policy_queue::{
+    Admission, BoxError, PolicyConfig, PolicyQueueLayer, RequestBody, ResponseBody,
+};
 
 /// What a body says of itself, and each frame that comes, until its end.
 fn transcript<B>(body: B) -> Vec<String>
@@ -48,16 +51,17 @@ where
 fn layered<B>(config: PolicyConfig, body: B) -> ResponseBody<B>
 where
     B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
 {
     let body = std::sync::Mutex::new(Some(body));
     let body = std::sync::Arc::new(body);
-    let service = service_fn(move |_: Request<()>| {
+    let service = service_fn(move |_: Request<RequestBody<NoBody>>| {
         let body = body.lock().unwrap().take().expect("one request");
         std::future::ready(Ok::<_, Infallible>(Response::new(body)))
     });
     let answer = PolicyQueueLayer::new(config)
         .layer(service)
-        .oneshot(Request::new(()));
+        .oneshot(Request::new(NoBody::new()));
     answer
         .now_or_never()
         .expect("it answers at once")
@@ -68,7 +72,7 @@ where
 fn same<B>(make: impl Fn() -> B)
 where
     B: Body<Data = Bytes> + Send + 'static,
-    B::Error: std::fmt::Debug,
+    B::Error: std::fmt::Debug + Into<BoxError>,
 {
     let plain = transcript(make());
     assert_eq!(transcript(layered(pool(1), make())), plain, "with a limit");
@@ -158,10 +162,11 @@ fn status_version_headers_and_extensions_are_kept_and_the_admission_is_added() {
     struct Mark(u8);
 
     for config in [pool(1), PolicyConfig::default()] {
-        let service = service_fn(|request: Request<&'static str>| async move {
-            assert_eq!(*request.body(), "asked", "the request is passed on");
+        let service = service_fn(|request: Request<RequestBody<String>>| async move {
             assert_eq!(request.headers()["x-asked"], "yes");
             assert_eq!(request.extensions().get(), Some(&Mark(1)));
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(body, "asked", "the request is passed on");
             let response = Response::builder()
                 .status(StatusCode::ACCEPTED)
                 .version(Version::HTTP_3)
@@ -174,7 +179,7 @@ fn status_version_headers_and_extensions_are_kept_and_the_admission_is_added() {
         let request = Request::builder()
             .header("x-asked", "yes")
             .extension(Mark(1))
-            .body("asked");
+            .body("asked".to_owned());
         let answer = PolicyQueueLayer::new(config)
             .layer(service)
             .oneshot(request.unwrap());
@@ -191,16 +196,18 @@ fn status_version_headers_and_extensions_are_kept_and_the_admission_is_added() {
 
 #[test]
 fn an_error_of_the_inner_service_keeps_its_type_and_value() {
-    let service = service_fn(|_: Request<()>| async { Err::<Response<Full<Bytes>>, _>(Broken) });
+    let service = service_fn(|_: Request<RequestBody<NoBody>>| async {
+        Err::<Response<Full<Bytes>>, _>(Broken)
+    });
     let answer = PolicyQueueLayer::new(pool(1))
         .layer(service)
-        .oneshot(Request::new(()));
+        .oneshot(Request::new(NoBody::new()));
     assert_eq!(answer.now_or_never().unwrap().unwrap_err(), Broken);
 }
 
 #[test]
 fn the_default_policy_lets_everybody_go_at_once() {
-    let service = service_fn(|_: Request<()>| async {
+    let service = service_fn(|_: Request<RequestBody<NoBody>>| async {
         Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("unread")))
     });
     let service = PolicyQueueLayer::new(PolicyConfig::default()).layer(service);
@@ -208,7 +215,7 @@ fn the_default_policy_lets_everybody_go_at_once() {
         .map(|_| {
             service
                 .clone()
-                .oneshot(Request::new(()))
+                .oneshot(Request::new(NoBody::new()))
                 .now_or_never()
                 .expect("at once")
                 .unwrap()

@@ -25,7 +25,9 @@ mod validate;
 mod value;
 
 pub use error::{ConfigError, ConfigMistake};
+pub(crate) use names::is_name;
 pub(crate) use policy::{
-    BusyThreshold, ClassLimits, Dominion, Headers, PolicyClass, QueuePolicy, Worker,
+    BusyThreshold, Bypass, ClassLimits, Dominion, Headers, HoldUntil, ModelProfile, PolicyClass,
+    PrefillUntil, QueuePolicy, ReadAhead, Worker,
 };
 pub use policy::{Endpoint, PolicyConfig};

@@ -14,7 +14,7 @@ const LISTED: usize = 10;
 /// Whether `text` may name a class, family, bucket, dominion, worker or profile.
 ///
 /// The same alphabet as the published router's, whose names also end up as metric labels.
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text
             .bytes()

@@ -4,9 +4,15 @@
 //! [`PolicyConfig::dominions`] and [`PolicyConfig::workers`]; only the edges (a request's
 //! headers coming in, an answer going out) deal in names.
 
-use std::{collections::HashMap, fmt, num::NonZeroU64, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    num::NonZeroU64,
+    sync::Arc,
+    time::Duration,
+};
 
-use http::HeaderName;
+use http::{HeaderName, Method, StatusCode};
 
 /// A validated policy: what the YAML said, checked and resolved.
 ///
@@ -56,11 +62,13 @@ pub struct PolicyConfig {
     pub(crate) dominions: Vec<Dominion>,
     /// Endpoints, then local models, each in the order of the file.
     pub(crate) workers: Vec<Arc<Worker>>,
-    pub(crate) worker_by_id: HashMap<String, usize>,
-    /// Where a model's workers sit: an index into `dominions`, or none for workers without one.
-    pub(crate) dominion_of_model: HashMap<String, Option<usize>>,
     pub(crate) default_dominion: Option<usize>,
     pub(crate) headers: Headers,
+    pub(crate) model_profiles: Vec<ModelProfile>,
+    pub(crate) read_ahead: ReadAhead,
+    /// Statuses that replace those of this crate, by `error.code`.
+    pub(crate) statuses: HashMap<String, StatusCode>,
+    pub(crate) bypass: Bypass,
 }
 
 /// A set of families and buckets, and the classes they name together.
@@ -89,6 +97,66 @@ pub(crate) struct PolicyClass {
     pub(crate) order: QueuePolicy,
     pub(crate) busy: BusyThreshold,
     pub(crate) limits: ClassLimits,
+    /// The longest a request may be parked.
+    pub(crate) max_queue_wait: Option<Duration>,
+    pub(crate) hold_until: HoldUntil,
+    /// The longest a slot is held, from its grant.
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) prefill_until: PrefillUntil,
+}
+
+/// When a request's slot is given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum HoldUntil {
+    /// With the response's head.
+    Headers,
+    /// With the first data frame of the response's body.
+    FirstByte,
+    /// With the end of the response's body.
+    #[default]
+    BodyEnd,
+}
+
+/// When a request's uncached tokens stop counting as its worker's prefill.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PrefillUntil {
+    /// With the response's head.
+    Headers,
+    /// With the first data frame of the response's body.
+    #[default]
+    FirstByte,
+}
+
+/// How much of the bodies of parked requests is read ahead, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReadAhead {
+    /// Of one request; 0: nothing is.
+    pub(crate) request: usize,
+    /// Of all requests of a layer.
+    pub(crate) total: usize,
+}
+
+impl Default for ReadAhead {
+    fn default() -> Self {
+        Self {
+            request: 1 << 20,
+            total: 64 << 20,
+        }
+    }
+}
+
+/// Requests that the policy does not concern.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bypass {
+    pub(crate) path_prefixes: Vec<String>,
+    pub(crate) methods: Vec<Method>,
+}
+
+/// Local models that are loaded together.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelProfile {
+    pub(crate) name: String,
+    pub(crate) models: Vec<String>,
 }
 
 /// The order of requests inside a class.
@@ -201,6 +269,7 @@ pub(crate) struct Headers {
     pub(crate) priority_jump: Option<HeaderName>,
     pub(crate) worker: Option<HeaderName>,
     pub(crate) allowed_workers: Option<HeaderName>,
+    pub(crate) max_queue_wait_ms: Option<HeaderName>,
 }
 
 impl Default for Headers {
@@ -215,6 +284,7 @@ impl Default for Headers {
             priority_jump: None,
             worker: None,
             allowed_workers: None,
+            max_queue_wait_ms: None,
         }
     }
 }
@@ -224,6 +294,14 @@ impl PolicyConfig {
     fn profile(&self, model: Option<&str>) -> &Profile {
         let own = model.and_then(|model| self.profile_of_model.get(model));
         &self.profiles[own.copied().unwrap_or(0)]
+    }
+
+    /// The models that the workers serve, each once, in the order of the file.
+    pub fn models(&self) -> impl Iterator<Item = &str> {
+        let all = self.workers.iter().flat_map(|worker| &worker.models);
+        let mut seen = HashSet::new();
+        all.map(String::as_str)
+            .filter(move |model| seen.insert(*model))
     }
 
     /// The class of a request: an index into `classes`.
@@ -242,24 +320,5 @@ impl PolicyConfig {
         let bucket = profile.buckets.partition_point(|&min| min <= uncached);
         // The first bucket starts at 0, so at least one is never above `uncached`.
         family[bucket.saturating_sub(1)]
-    }
-
-    /// The dominion of a request: an index into `dominions`, or none.
-    ///
-    /// `bound` is the dominion of the route, if the layer was bound to one.
-    pub(crate) fn dominion_of(
-        &self,
-        worker: Option<usize>,
-        model: Option<&str>,
-        bound: Option<usize>,
-    ) -> Option<usize> {
-        if let Some(worker) = worker {
-            return self.workers[worker].dominion;
-        }
-        if let Some(&placed) = model.and_then(|model| self.dominion_of_model.get(model)) {
-            return placed;
-        }
-        let only = (self.dominions.len() == 1).then_some(0);
-        bound.or(self.default_dominion).or(only)
     }
 }

@@ -30,6 +30,11 @@ pub(super) struct RawPolicy {
     pub(super) profiles: Option<Vec<RawSelection>>,
     pub(super) default_dominion: Option<String>,
     pub(super) headers: Option<RawHeaders>,
+    pub(super) max_queue_wait_ms: Option<Whole>,
+    pub(super) read_ahead_bytes: Option<Whole>,
+    pub(super) read_ahead_total_bytes: Option<Whole>,
+    pub(super) statuses: Option<Map<Whole>>,
+    pub(super) bypass: Option<Vec<Option<String>>>,
 }
 
 /// The keys that go by another name in TOML: as the schema has them, and the other.
@@ -78,6 +83,10 @@ pub(super) struct RawClass {
     pub(super) request_queue_limit_per_worker: Option<Whole>,
     pub(super) raw_isl_token_queue_limit_per_worker: Option<Whole>,
     pub(super) cached_token_queue_limit_per_worker: Option<Whole>,
+    pub(super) max_queue_wait_ms: Option<Whole>,
+    pub(super) hold_until: Option<String>,
+    pub(super) max_hold_ms: Option<Whole>,
+    pub(super) prefill_until: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -145,4 +154,5 @@ pub(super) struct RawHeaders {
     pub(super) priority_jump: Option<String>,
     pub(super) worker: Option<String>,
     pub(super) allowed_workers: Option<String>,
+    pub(super) max_queue_wait_ms: Option<String>,
 }

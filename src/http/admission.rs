@@ -4,11 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     config::Endpoint,
-    pool::{Grant, Share},
+    pool::{Grant, Pool, Share},
 };
 
 /// How a request was admitted: in the extensions of the request that the inner service gets, and of
 /// the response it gives.
+///
+/// A request that a handler sends through the same dominion, with these extensions, does not queue
+/// again: it runs on its parent's slot. So a handler that calls back through the layer cannot wait
+/// for itself.
 ///
 /// It names the slot without keeping it. To keep it past the end of the response body, as a
 /// protocol upgrade or a spawned producer must, take a [`Hold`].
@@ -20,6 +24,11 @@ pub struct Admission {
 impl Admission {
     pub(super) fn new(grant: Arc<Grant>) -> Self {
         Self { grant }
+    }
+
+    /// A share of the slot if it is one of this pool's, and still held.
+    pub(super) fn share_in(&self, pool: &Arc<Pool>) -> Option<Share> {
+        Arc::ptr_eq(self.grant.pool(), pool).then(|| self.grant.share())?
     }
 
     /// The policy class.

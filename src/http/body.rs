@@ -1,6 +1,7 @@
-//! The response body, which keeps the permit.
+//! The response body, which keeps the slot.
 
 use std::{
+    error::Error,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -9,14 +10,19 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::pool::Permit;
+use super::slot::{Slot, SlotRevoked};
+
+/// Any error: those of the inner body, or a [`SlotRevoked`].
+pub type BoxError = Box<dyn Error + Send + Sync>;
 
 pin_project! {
     /// A response body that keeps its request's slot until it ends.
     ///
     /// The slot is given back at the end of the stream, on an error, after a frame once the body says
     /// that it has ended, or when the body is dropped; at construction if it has ended by then.
-    /// Frames, trailers, size and end are those of the inner body.
+    /// Earlier, if the class says so (`hold_until`). Frames, trailers, size and end are those of
+    /// the inner body, unless the slot is taken back (`max_hold_ms`, or a change of profile): then
+    /// it ends with a [`SlotRevoked`](crate::SlotRevoked).
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
@@ -28,8 +34,8 @@ pin_project! {
     #[derive(Debug)]
     #[project = KindProj]
     enum Kind<B> {
-        // The inner body is dropped before the permit, and its connection with it.
-        Inner { #[pin] body: B, permit: Option<Permit> },
+        // The inner body, and its connection with it, is dropped before the slot.
+        Inner { #[pin] body: B, slot: Slot },
         Full { bytes: Option<Bytes> },
     }
 }
@@ -42,19 +48,26 @@ impl<B> ResponseBody<B> {
         }
     }
 
-    pub(super) fn without_permit(body: B) -> Self {
+    pub(super) fn without_slot(body: B) -> Self {
         Self {
-            kind: Kind::Inner { body, permit: None },
+            kind: Kind::Inner {
+                body,
+                slot: Slot::None,
+            },
         }
     }
 }
 
 impl<B: Body> ResponseBody<B> {
-    pub(super) fn with_permit(body: B, permit: Permit) -> Self {
+    pub(super) fn with_slot(body: B, slot: Slot) -> Self {
         // Nobody polls a body that has ended, and hyper may keep it until the response is sent.
-        let permit = (!body.is_end_stream()).then_some(permit);
+        let slot = if body.is_end_stream() {
+            Slot::None
+        } else {
+            slot
+        };
         Self {
-            kind: Kind::Inner { body, permit },
+            kind: Kind::Inner { body, slot },
         }
     }
 }
@@ -62,25 +75,31 @@ impl<B: Body> ResponseBody<B> {
 impl<B> Body for ResponseBody<B>
 where
     B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
 {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let (mut body, permit) = match self.project().kind.project() {
-            KindProj::Inner { body, permit } => (body, permit),
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut kind = self.project().kind;
+        let (mut body, slot) = match kind.as_mut().project() {
+            KindProj::Inner { body, slot } => (body, slot),
             KindProj::Full { bytes } => {
                 return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
             }
         };
+        if let Poll::Ready(revoked) = slot.poll_revoked(cx) {
+            kind.set(Kind::Full { bytes: None });
+            return Poll::Ready(Some(Err(SlotRevoked::new(revoked).into())));
+        }
         let frame = ready!(body.as_mut().poll_frame(cx));
         let over = match &frame {
             Some(Ok(frame)) => {
-                if let Some(permit) = permit.as_ref().filter(|_| frame.is_data()) {
-                    permit.end_prefill();
+                if frame.is_data() {
+                    slot.after_data();
                 }
                 // Whoever knows the length does not ask for the end after the last byte.
                 body.is_end_stream()
@@ -88,9 +107,9 @@ where
             Some(Err(_)) | None => true,
         };
         if over {
-            *permit = None;
+            *slot = Slot::None;
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -112,6 +131,6 @@ where
 
 impl<B: Default> Default for ResponseBody<B> {
     fn default() -> Self {
-        Self::without_permit(B::default())
+        Self::without_slot(B::default())
     }
 }

@@ -39,6 +39,10 @@ pub struct QueueHints {
     pub worker: Option<String>,
     /// The ids of the workers that it may go to.
     pub allowed_workers: Option<Vec<String>>,
+    /// Taints of workers that do not keep it away. No header says this.
+    pub tolerations: Option<Vec<String>>,
+    /// The longest it may wait, in milliseconds; a class may allow less.
+    pub max_queue_wait_ms: Option<u64>,
 }
 
 /// Says what a request is. Implemented for closures from `&Request<B>` to [`QueueHints`].

@@ -1,8 +1,10 @@
 //! What is known of a request, each fact from the first source that has it.
 
+use std::time::Duration;
+
 use http::{Request, header::CONTENT_LENGTH};
 
-use super::{QueueHints, Rejection, headers};
+use super::{QueueHints, Reason, headers};
 use crate::{config::Headers, schedule::Snapshot};
 
 /// Bytes of a request body that count as one token when nobody knows better.
@@ -19,6 +21,8 @@ pub(super) struct Facts<'a> {
     pub(super) priority_jump: f64,
     pub(super) worker: Option<&'a str>,
     pub(super) allowed_workers: Option<Vec<&'a str>>,
+    pub(super) tolerations: &'a [String],
+    pub(super) max_queue_wait: Option<Duration>,
 }
 
 impl<'a> Facts<'a> {
@@ -28,7 +32,7 @@ impl<'a> Facts<'a> {
         request: &'a Request<B>,
         said: &'a QueueHints,
         names: &Headers,
-    ) -> Result<Self, Rejection> {
+    ) -> Result<Self, Reason> {
         let sent = request.headers();
         let sources = Sources {
             said,
@@ -37,11 +41,11 @@ impl<'a> Facts<'a> {
 
         let raw = sources.or(
             |hints| hints.raw_isl_tokens,
-            || headers::tokens(sent, &names.raw_isl_tokens),
+            || headers::integer(sent, &names.raw_isl_tokens),
         )?;
         let cached = sources.or(
             |hints| hints.cached_tokens,
-            || headers::tokens(sent, &names.cached_tokens),
+            || headers::integer(sent, &names.cached_tokens),
         )?;
         let tier = sources.or(
             |hints| hints.strict_priority,
@@ -63,6 +67,10 @@ impl<'a> Facts<'a> {
                 )
             },
             || headers::list(sent, &names.allowed_workers),
+        )?;
+        let max_queue_wait = sources.or(
+            |hints| hints.max_queue_wait_ms,
+            || headers::integer(sent, &names.max_queue_wait_ms),
         )?;
         Ok(Self {
             policy: sources.or(
@@ -88,6 +96,10 @@ impl<'a> Facts<'a> {
                 || headers::name(sent, &names.worker),
             )?,
             allowed_workers,
+            tolerations: sources
+                .hint(|hints| hints.tolerations.as_deref())
+                .unwrap_or_default(),
+            max_queue_wait: max_queue_wait.map(Duration::from_millis),
         })
     }
 }
@@ -99,12 +111,16 @@ struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
+    fn hint<T>(&self, field: impl Fn(&'a QueueHints) -> Option<T>) -> Option<T> {
+        field(self.said).or_else(|| self.told.and_then(&field))
+    }
+
     fn or<T>(
         &self,
         field: impl Fn(&'a QueueHints) -> Option<T>,
-        header: impl FnOnce() -> Result<Option<T>, Rejection>,
-    ) -> Result<Option<T>, Rejection> {
-        match field(self.said).or_else(|| self.told.and_then(&field)) {
+        header: impl FnOnce() -> Result<Option<T>, Reason>,
+    ) -> Result<Option<T>, Reason> {
+        match self.hint(field) {
             None => header(),
             known => Ok(known),
         }

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::Rejection;
+use super::Reason;
 
 /// A header that anyone may send: what cannot be read says nothing.
 pub(super) fn hint<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
@@ -13,16 +13,16 @@ pub(super) fn hint<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a 
 pub(super) fn name<'a>(
     headers: &'a HeaderMap,
     header: &Option<HeaderName>,
-) -> Result<Option<&'a str>, Rejection> {
+) -> Result<Option<&'a str>, Reason> {
     let name = trusted(headers, header, "one value of UTF-8 text", Some)?;
     Ok(name.filter(|name| !name.is_empty()))
 }
 
-/// A number of tokens set by somebody the policy trusts.
-pub(super) fn tokens(
+/// A number of tokens or milliseconds set by somebody the policy trusts.
+pub(super) fn integer(
     headers: &HeaderMap,
     header: &Option<HeaderName>,
-) -> Result<Option<u64>, Rejection> {
+) -> Result<Option<u64>, Reason> {
     trusted(
         headers,
         header,
@@ -35,7 +35,7 @@ pub(super) fn tokens(
 pub(super) fn tier(
     headers: &HeaderMap,
     header: &Option<HeaderName>,
-) -> Result<Option<u32>, Rejection> {
+) -> Result<Option<u32>, Reason> {
     trusted(
         headers,
         header,
@@ -48,7 +48,7 @@ pub(super) fn tier(
 pub(super) fn jump(
     headers: &HeaderMap,
     header: &Option<HeaderName>,
-) -> Result<Option<f64>, Rejection> {
+) -> Result<Option<f64>, Reason> {
     trusted(headers, header, "one finite number", |text| {
         text.parse().ok().filter(|jump: &f64| jump.is_finite())
     })
@@ -58,7 +58,7 @@ pub(super) fn jump(
 pub(super) fn list<'a>(
     headers: &'a HeaderMap,
     header: &Option<HeaderName>,
-) -> Result<Option<Vec<&'a str>>, Rejection> {
+) -> Result<Option<Vec<&'a str>>, Reason> {
     let Some(header) = header else {
         return Ok(None);
     };
@@ -80,7 +80,7 @@ fn trusted<'a, T>(
     header: &Option<HeaderName>,
     expected: &'static str,
     parse: impl FnOnce(&'a str) -> Option<T>,
-) -> Result<Option<T>, Rejection> {
+) -> Result<Option<T>, Reason> {
     let Some(header) = header else {
         return Ok(None);
     };
@@ -98,8 +98,8 @@ fn text(value: &HeaderValue) -> Option<&str> {
     std::str::from_utf8(value.as_bytes()).ok().map(str::trim)
 }
 
-fn invalid(header: &HeaderName, expected: &'static str) -> Rejection {
-    Rejection::InvalidHeader {
+fn invalid(header: &HeaderName, expected: &'static str) -> Reason {
+    Reason::InvalidHeader {
         name: header.clone(),
         expected,
     }

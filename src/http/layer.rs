@@ -4,7 +4,9 @@ use std::{error::Error, fmt, sync::Arc};
 
 use tower_layer::Layer;
 
-use super::{DefaultResponseForRejection, NoClassifier, PolicyQueue, shared::Shared};
+use super::{
+    DefaultResponseForRejection, NoClassifier, PolicyQueue, PolicyQueueHandle, shared::Door,
+};
 use crate::config::PolicyConfig;
 
 /// Decides who goes next in front of an expensive HTTP service.
@@ -19,7 +21,7 @@ use crate::config::PolicyConfig;
 /// use http::{Request, Response};
 /// use http_body_util::Full;
 /// use tower::{ServiceBuilder, ServiceExt, service_fn};
-/// use tower_policy_queue::{Admission, PolicyConfig, PolicyQueueLayer};
+/// use tower_policy_queue::{Admission, PolicyConfig, PolicyQueueLayer, RequestBody};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +32,7 @@ use crate::config::PolicyConfig;
 ///
 /// let service = ServiceBuilder::new()
 ///     .layer(PolicyQueueLayer::new(config))
-///     .service(service_fn(|request: Request<Full<Bytes>>| async move {
+///     .service(service_fn(|request: Request<RequestBody<Full<Bytes>>>| async move {
 ///         let admission: &Admission = request.extensions().get().unwrap();
 ///         assert_eq!(admission.dominion(), Some("gpu"));
 ///         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello"))))
@@ -43,7 +45,7 @@ use crate::config::PolicyConfig;
 /// ```
 #[derive(Clone)]
 pub struct PolicyQueueLayer<C = NoClassifier, R = DefaultResponseForRejection> {
-    shared: Arc<Shared>,
+    door: Arc<Door>,
     bound: Option<usize>,
     classifier: C,
     respond: R,
@@ -54,7 +56,7 @@ impl PolicyQueueLayer {
     #[must_use]
     pub fn new(config: PolicyConfig) -> Self {
         Self {
-            shared: Arc::new(Shared::new(config)),
+            door: Door::new(config),
             bound: None,
             classifier: NoClassifier,
             respond: DefaultResponseForRejection,
@@ -74,10 +76,10 @@ impl<C, R> PolicyQueueLayer<C, R> {
         C: Clone,
         R: Clone,
     {
-        let index = self.shared.dominion_ids().position(|known| known == id);
+        let index = self.door.dominion_ids().position(|known| known == id);
         let index = index.ok_or_else(|| UnknownDominion {
             id: id.to_owned(),
-            known: self.shared.dominion_ids().map(str::to_owned).collect(),
+            known: self.door.dominion_ids().map(str::to_owned).collect(),
         })?;
         Ok(Self {
             bound: Some(index),
@@ -90,13 +92,13 @@ impl<C, R> PolicyQueueLayer<C, R> {
     #[must_use]
     pub fn classifier<T>(self, classifier: T) -> PolicyQueueLayer<T, R> {
         let Self {
-            shared,
+            door,
             bound,
             respond,
             ..
         } = self;
         PolicyQueueLayer {
-            shared,
+            door,
             bound,
             classifier,
             respond,
@@ -108,17 +110,25 @@ impl<C, R> PolicyQueueLayer<C, R> {
     #[must_use]
     pub fn on_rejection<T>(self, respond: T) -> PolicyQueueLayer<C, T> {
         let Self {
-            shared,
+            door,
             bound,
             classifier,
             ..
         } = self;
         PolicyQueueLayer {
-            shared,
+            door,
             bound,
             classifier,
             respond,
         }
+    }
+}
+
+impl<C, R> PolicyQueueLayer<C, R> {
+    /// A handle on the layer's queues, to change and to end them. It keeps them, but does not count
+    /// as a way in.
+    pub fn handle(&self) -> PolicyQueueHandle {
+        PolicyQueueHandle::new(Arc::clone(self.door.core()))
     }
 }
 
@@ -130,10 +140,10 @@ where
     type Service = PolicyQueue<S, C, R>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let shared = Arc::clone(&self.shared);
+        let door = Arc::clone(&self.door);
         PolicyQueue::new(
             inner,
-            shared,
+            door,
             self.bound,
             self.classifier.clone(),
             self.respond.clone(),
@@ -143,7 +153,7 @@ where
 
 impl<C, R> fmt::Debug for PolicyQueueLayer<C, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dominions: Vec<_> = self.shared.dominion_ids().collect();
+        let dominions: Vec<_> = self.door.dominion_ids().collect();
         f.debug_struct("PolicyQueueLayer")
             .field("dominions", &dominions)
             .field("bound", &self.bound.map(|index| dominions[index]))

@@ -5,19 +5,28 @@ mod body;
 mod classify;
 mod facts;
 mod future;
+mod handle;
 mod headers;
 mod json;
 mod layer;
+mod read_ahead;
 mod rejection;
+mod request_body;
+mod respond;
 mod service;
 mod shared;
+mod slot;
 
 pub use self::{
     admission::{Admission, Hold},
-    body::ResponseBody,
+    body::{BoxError, ResponseBody},
     classify::{Classify, NoClassifier, QueueHints},
     future::ResponseFuture,
+    handle::{ChangeError, PolicyQueueHandle, Usage, WorkerSpec},
     layer::{PolicyQueueLayer, UnknownDominion},
-    rejection::{DefaultResponseForRejection, Rejection, ResponseForRejection},
+    rejection::{Reason, Rejection},
+    request_body::RequestBody,
+    respond::{DefaultResponseForRejection, ResponseForRejection},
     service::PolicyQueue,
+    slot::SlotRevoked,
 };

@@ -1,19 +1,25 @@
 //! How a request is turned away: always with a response, never with an error.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
+use http::{HeaderName, StatusCode};
 
-use super::{ResponseBody, json};
-use crate::pool::LimitKind;
+use crate::{config::PolicyConfig, pool::LimitKind};
 
-/// Why a request was turned away.
+/// That a request was turned away, and how.
 ///
 /// It is also in the extensions of the response, for layers outside to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    reason: Reason,
+    status: StatusCode,
+    retry_after: Option<Duration>,
+}
+
+/// Why a request was turned away.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Rejection {
+pub enum Reason {
     /// The dominion has `policy: reject`, and the request could not start at once.
     #[non_exhaustive]
     QueueRejected {
@@ -40,10 +46,19 @@ pub enum Rejection {
         /// From where on arrivals are turned away: the policy's limit times the dominion's workers.
         limit: u64,
     },
-    /// The queue was torn down while the request waited in it, or before it came.
+    /// The request waited as long as it may.
+    QueueTimeout,
+    /// The queue was closed while the request waited in it, or before it came.
     QueueUnavailable,
-    /// The worker it is pinned to does not exist, or its allow-list leaves none.
+    /// The worker it is pinned to does not take requests, or its allow-list leaves none that does.
     NoEligibleWorker,
+    /// The profile in force does not have the local model that it waited for, or ran on.
+    ProfileSwitch,
+    /// Its slot was taken back, as it had it for as long as its class may, before the head of the
+    /// response came.
+    HoldTimeout,
+    /// Its body failed while it waited.
+    RequestBody,
     /// A header that the policy trusts cannot be read.
     #[non_exhaustive]
     InvalidHeader {
@@ -54,80 +69,101 @@ pub enum Rejection {
     },
 }
 
-impl Rejection {
-    /// The response's status.
-    pub fn status(&self) -> StatusCode {
-        match self {
-            Self::QueueRejected { .. } => StatusCode::TOO_MANY_REQUESTS,
-            // 529 is how Anthropic's API, and Dynamo's router, say that they are overloaded.
-            Self::ClassLimit { .. } => {
-                StatusCode::from_u16(529).unwrap_or(StatusCode::SERVICE_UNAVAILABLE)
-            }
-            Self::QueueFull { .. } | Self::QueueUnavailable | Self::NoEligibleWorker => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            Self::InvalidHeader { .. } => StatusCode::BAD_REQUEST,
-        }
-    }
-
+impl Reason {
     /// The machine-readable `error.code`.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::QueueRejected { .. } => "queue_rejected",
-            Self::QueueFull { .. } => "queue_full",
-            Self::ClassLimit { .. } => "policy_class_queue_limit",
-            Self::QueueUnavailable => "queue_unavailable",
-            Self::NoEligibleWorker => "no_eligible_worker",
-            Self::InvalidHeader { .. } => "invalid_queue_header",
-        }
+        self.answer().0
     }
 
     /// The `error.type`, one of those that OpenAI clients know.
     pub fn error_type(&self) -> &'static str {
+        self.answer().2
+    }
+
+    /// Whether the same request may fare better later.
+    pub(super) fn worth_retrying(&self) -> bool {
         match self {
-            Self::QueueRejected { .. } => "rate_limit_error",
-            Self::ClassLimit { .. } => "overloaded_error",
-            Self::QueueFull { .. } | Self::QueueUnavailable | Self::NoEligibleWorker => {
-                "server_error"
-            }
-            Self::InvalidHeader { .. } => "invalid_request_error",
+            Self::QueueRejected { .. }
+            | Self::QueueFull { .. }
+            | Self::ClassLimit { .. }
+            | Self::QueueTimeout
+            | Self::QueueUnavailable
+            | Self::ProfileSwitch => true,
+            Self::NoEligibleWorker
+            | Self::HoldTimeout
+            | Self::RequestBody
+            | Self::InvalidHeader { .. } => false,
         }
     }
 
-    /// The body of the default response.
-    fn to_json(&self) -> String {
-        let mut error = json::Object::new();
-        error.text("message", &self.to_string());
-        error.text("type", self.error_type());
-        error.text("code", self.code());
-        error.null("param");
+    /// Code, status and type.
+    fn answer(&self) -> (&'static str, u16, &'static str) {
         match self {
-            Self::ClassLimit {
-                policy_class,
-                kind,
-                current,
-                limit,
-            } => {
-                error.text("policy_class", policy_class);
-                error.text("limit_kind", kind.as_str());
-                error.number("current", *current);
-                error.number("limit", *limit);
-            }
-            Self::InvalidHeader { name, .. } => error.text("header", name.as_str()),
-            _ => {}
+            Self::QueueRejected { .. } => ("queue_rejected", 429, "rate_limit_error"),
+            Self::QueueFull { .. } => ("queue_full", 503, "server_error"),
+            Self::ClassLimit { .. } => ("policy_class_queue_limit", 529, "overloaded_error"),
+            Self::QueueTimeout => ("queue_timeout", 503, "server_error"),
+            Self::QueueUnavailable => ("queue_unavailable", 503, "server_error"),
+            Self::NoEligibleWorker => ("no_eligible_worker", 503, "server_error"),
+            Self::ProfileSwitch => ("profile_switch", 503, "server_error"),
+            Self::HoldTimeout => ("hold_timeout", 504, "server_error"),
+            Self::RequestBody => ("request_body_error", 400, "invalid_request_error"),
+            Self::InvalidHeader { .. } => ("invalid_queue_header", 400, "invalid_request_error"),
         }
-        let mut body = json::Object::new();
-        body.object("error", error);
-        body.finish()
+    }
+}
+
+impl Rejection {
+    pub(super) fn new(
+        policy: &PolicyConfig,
+        reason: Reason,
+        retry_after: Option<Duration>,
+    ) -> Self {
+        let (code, status, _) = reason.answer();
+        let own = policy.statuses.get(code).copied();
+        let default = || StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        Self {
+            status: own.unwrap_or_else(default),
+            retry_after: retry_after.filter(|_| reason.worth_retrying()),
+            reason,
+        }
+    }
+
+    /// Why it was turned away.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    /// The machine-readable `error.code`.
+    pub fn code(&self) -> &'static str {
+        self.reason.code()
+    }
+
+    /// The `error.type`, one of those that OpenAI clients know.
+    pub fn error_type(&self) -> &'static str {
+        self.reason.error_type()
+    }
+
+    /// The response's status: the policy's `statuses`, or else this crate's.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// When the request is worth sending again, from 1 to 60 seconds, as far as the dominion's
+    /// recent past tells; none if it is not.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 }
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pool = |dominion: &Option<Arc<str>>| match dominion {
-            Some(id) => format!("the queue of `{id}`"),
-            None => "the queue".to_owned(),
-        };
+        self.reason.fmt(f)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::QueueRejected { dominion: Some(id) } => {
                 write!(
@@ -142,11 +178,11 @@ impl fmt::Display for Rejection {
                 dominion,
                 max_queue,
             } => {
-                write!(
-                    f,
-                    "{} is full: {max_queue} requests wait already; retry later",
-                    pool(dominion)
-                )
+                f.write_str("the queue ")?;
+                if let Some(id) = dominion {
+                    write!(f, "of `{id}` ")?;
+                }
+                write!(f, "is full, at {max_queue} waiting; retry later")
             }
             Self::ClassLimit {
                 policy_class,
@@ -164,62 +200,19 @@ impl fmt::Display for Rejection {
                     "policy class `{policy_class}` has {current} {what} queued, of {limit} allowed; retry later"
                 )
             }
-            Self::QueueUnavailable => {
-                f.write_str("the queue was closed before the request's turn came")
+            Self::QueueTimeout => {
+                f.write_str("the request waited in the queue as long as it may; retry later")
             }
+            Self::QueueUnavailable => f.write_str("the queue is closed"),
             Self::NoEligibleWorker => f.write_str("no worker may serve this request"),
+            Self::ProfileSwitch => f.write_str("request cancelled for profile switch"),
+            Self::HoldTimeout => {
+                f.write_str("the backend did not answer within the longest hold of a slot")
+            }
+            Self::RequestBody => f.write_str("the request body could not be read"),
             Self::InvalidHeader { name, expected } => {
                 write!(f, "header `{name}` must be {expected}")
             }
         }
-    }
-}
-
-/// Makes the response to a request that is turned away. Implemented for closures from
-/// `&Rejection` to `Response<B>`.
-///
-/// The layer adds the [`Rejection`] to the response's extensions, whoever made it.
-///
-/// ```
-/// use http::Response;
-/// use http_body_util::Full;
-/// use bytes::Bytes;
-/// use tower_policy_queue::{PolicyConfig, PolicyQueueLayer, Rejection};
-///
-/// let layer = PolicyQueueLayer::new(PolicyConfig::default()).on_rejection(|rejection: &Rejection| {
-///     let body = Full::new(Bytes::from(rejection.to_string()));
-///     let mut response = Response::new(body);
-///     *response.status_mut() = rejection.status();
-///     response
-/// });
-/// # let _ = layer;
-/// ```
-pub trait ResponseForRejection<B> {
-    /// The response.
-    fn response_for_rejection(&self, rejection: &Rejection) -> Response<ResponseBody<B>>;
-}
-
-impl<B, F> ResponseForRejection<B> for F
-where
-    F: Fn(&Rejection) -> Response<B>,
-{
-    fn response_for_rejection(&self, rejection: &Rejection) -> Response<ResponseBody<B>> {
-        self(rejection).map(ResponseBody::without_permit)
-    }
-}
-
-/// Answers with the JSON that OpenAI clients read: `{"error": {"message", "type", "code", "param"}}`.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct DefaultResponseForRejection;
-
-impl<B> ResponseForRejection<B> for DefaultResponseForRejection {
-    fn response_for_rejection(&self, rejection: &Rejection) -> Response<ResponseBody<B>> {
-        let body = ResponseBody::full(Bytes::from(rejection.to_json()));
-        let mut response = Response::new(body);
-        *response.status_mut() = rejection.status();
-        let json = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(CONTENT_TYPE, json);
-        response
     }
 }

@@ -11,8 +11,8 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    Classify, DefaultResponseForRejection, NoClassifier, ResponseBody, ResponseForRejection,
-    ResponseFuture, shared::Shared,
+    BoxError, Classify, DefaultResponseForRejection, NoClassifier, RequestBody, ResponseBody,
+    ResponseForRejection, ResponseFuture, future::Entered, shared::Door, slot::Slot,
 };
 
 /// Admits requests to the inner service by the policy: see [`PolicyQueueLayer`].
@@ -26,7 +26,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct PolicyQueue<S, C = NoClassifier, R = DefaultResponseForRejection> {
     inner: S,
-    shared: Arc<Shared>,
+    door: Arc<Door>,
     /// The dominion of the route.
     bound: Option<usize>,
     classifier: C,
@@ -36,14 +36,14 @@ pub struct PolicyQueue<S, C = NoClassifier, R = DefaultResponseForRejection> {
 impl<S, C, R> PolicyQueue<S, C, R> {
     pub(super) fn new(
         inner: S,
-        shared: Arc<Shared>,
+        door: Arc<Door>,
         bound: Option<usize>,
         classifier: C,
         respond: R,
     ) -> Self {
         Self {
             inner,
-            shared,
+            door,
             bound,
             classifier,
             respond,
@@ -68,10 +68,12 @@ impl<S, C, R> PolicyQueue<S, C, R> {
 
 impl<S, C, R, ReqBody, ResBody> Service<Request<ReqBody>> for PolicyQueue<S, C, R>
 where
-    S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
+    S: Service<Request<RequestBody<ReqBody>>, Response = Response<ResBody>> + Clone,
     C: Classify<ReqBody>,
     R: ResponseForRejection<ResBody> + Clone,
+    ReqBody: Body,
     ResBody: Body<Data = Bytes>,
+    ResBody::Error: Into<BoxError>,
 {
     type Response = Response<ResponseBody<ResBody>>;
     type Error = S::Error;
@@ -82,9 +84,20 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        let said = self.classifier.classify(&request);
+        let core = self.door.core();
         // Decided now, not at the first poll: requests arrive in the order in which they are called.
-        let entered = self.shared.enter(&request, &said, self.bound);
-        ResponseFuture::new(self.inner.clone(), request, self.respond.clone(), entered)
+        let entered = if core.bypasses(&request) {
+            Ok(Entered::Go(Slot::None))
+        } else {
+            let said = self.classifier.classify(&request);
+            core.enter(&request, &said, self.bound)
+        };
+        ResponseFuture::new(
+            core,
+            self.inner.clone(),
+            request,
+            self.respond.clone(),
+            entered,
+        )
     }
 }

@@ -8,7 +8,13 @@
 //! The grant *is* the slot: once a waiter is granted it owns one, whether it has been polled
 //! since or not, and gives it back when it is dropped.
 
+mod control;
+mod drain;
+mod eligible;
+mod holds;
 mod permit;
+mod places;
+mod revocation;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -25,8 +31,12 @@ use std::{
 use tokio::time::Instant;
 
 pub(crate) use self::{
+    eligible::Wanted,
     permit::{Grant, Permit, Share},
+    places::Places,
+    revocation::Revoked,
     ticket::Ticket,
+    workers::Condition,
 };
 use self::{
     state::{Entered, State},
@@ -53,10 +63,9 @@ pub(crate) struct Arrival<'a> {
     /// Seconds under FCFS, a weight under WSPT.
     pub(crate) priority_jump: f64,
     pub(crate) client: Option<&'a str>,
-    pub(crate) model: Option<&'a str>,
-    /// Indexes into the policy's workers.
-    pub(crate) worker: Option<usize>,
-    pub(crate) allowed_workers: Option<&'a [usize]>,
+    pub(crate) wanted: Wanted<'a>,
+    /// The request's own; the class may have a shorter one.
+    pub(crate) max_queue_wait: Option<Duration>,
 }
 
 /// What became of an arrival.
@@ -81,6 +90,24 @@ pub(crate) enum Refusal {
         max_queue: usize,
     },
     Closed,
+}
+
+/// Why a parked request waits no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Closed,
+    TimedOut,
+    NoEligibleWorker,
+    ProfileSwitch,
+}
+
+/// What a pool has in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) in_use: usize,
+    pub(crate) waiting: usize,
+    /// Tokens, over all workers.
+    pub(crate) prefill: u64,
 }
 
 /// Which of a class's queue limits was reached.
@@ -127,26 +154,32 @@ impl Pool {
         let Arrival {
             class, snapshot, ..
         } = *arrival;
-        let entered = self.with_state(|state, wakes| state.enter(self, arrival, wakes));
+        let now = Instant::now();
+        let (entered, _expired) = self.with_state(|state, wakes| {
+            let expired = state.expire_holds(now, wakes);
+            (state.enter(self.epoch, now, arrival, wakes), expired)
+        });
         match entered {
             Ok(Entered::Started(assigned)) => {
-                let permit = Permit::new(self, class, snapshot, assigned, Duration::ZERO);
+                let permit = Permit::new(self, class, snapshot, assigned, now, Duration::ZERO);
                 Entrance::Admitted(permit)
             }
-            Ok(Entered::Parked(waiter, arrived)) => Entrance::Parked(Ticket::new(
-                Arc::clone(self),
-                waiter,
-                arrived,
-                class,
-                snapshot,
-            )),
+            Ok(Entered::Parked { waiter, deadline }) => {
+                let pool = Arc::clone(self);
+                Entrance::Parked(Ticket::new(pool, waiter, now, deadline, class, snapshot))
+            }
             Err(refusal) => Entrance::TurnedAway(refusal),
         }
     }
 
-    /// Turns everybody away who waits, and whoever comes.
-    pub(crate) fn close(&self) {
-        self.with_state(State::close);
+    /// When a newcomer of the class, that costs this many tokens, had better come again.
+    pub(crate) fn retry_after(&self, class: usize, cost: u64) -> Duration {
+        self.lock().retry_after(class, cost)
+    }
+
+    /// What it has in hand right now.
+    pub(crate) fn counts(&self) -> Counts {
+        self.lock().counts()
     }
 
     /// Changes the state under the lock. Wakers are woken, and replaced ones dropped, once the

@@ -2,14 +2,23 @@
 
 use std::{
     fmt,
+    future::Future,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
-use super::{Pool, workers::Assigned};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::{
+    Pool,
+    revocation::{Revocation, Revoked},
+    workers::Assigned,
+};
 use crate::{
     config::{PolicyClass, Worker},
     schedule::Snapshot,
@@ -21,19 +30,28 @@ use crate::{
 pub(crate) struct Grant {
     pool: Arc<Pool>,
     class: usize,
-    assigned: Assigned,
+    pub(super) assigned: Assigned,
+    pub(super) snapshot: Snapshot,
+    pub(super) granted: Instant,
     queued_for: Duration,
-    /// Tokens that load the worker until the first byte.
-    uncached: u64,
-    /// Whether they still do.
+    /// Whether the uncached tokens still load the worker.
     prefill: AtomicBool,
-    /// The permit and the holds that keep the slot; the last one to go gives it back.
+    /// The permit and the holds that keep the slot, the last of which gives it back; with [`TAKEN_BACK`]
+    /// once the pool has done so itself.
     holders: AtomicUsize,
+    pub(super) revocation: Option<Revocation>,
 }
+
+/// Marks a count of holders whose slot was revoked.
+const TAKEN_BACK: usize = 1 << (usize::BITS - 1);
 
 impl Grant {
     pub(crate) fn class(&self) -> &PolicyClass {
         &self.pool.policy.classes[self.class]
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     pub(crate) fn dominion(&self) -> Option<&str> {
@@ -51,8 +69,8 @@ impl Grant {
 
     /// Keeps the slot past the request's own permit; none if it was given back already.
     pub(crate) fn share(self: &Arc<Self>) -> Option<Share> {
-        let one_more = |holders: usize| (holders > 0).then_some(holders + 1);
-        // Only the count is shared this way; what the slot stands for is under the pool's lock.
+        let one_more =
+            |holders: usize| (holders > 0 && holders < TAKEN_BACK).then_some(holders + 1);
         let counted = self
             .holders
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
@@ -61,17 +79,21 @@ impl Grant {
         })
     }
 
-    #[cfg(test)]
-    pub(super) fn prefill_for_test(&self) -> (u32, u64) {
-        (self.assigned.index, self.uncached)
+    /// Takes the slot from its holders; false if it is not theirs any more.
+    pub(super) fn take_back(&self) -> bool {
+        let mark =
+            |holders: usize| (holders > 0 && holders < TAKEN_BACK).then_some(holders | TAKEN_BACK);
+        self.holders
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, mark)
+            .is_ok()
     }
 
     /// The prefill that is left, in tokens; the answer is 0 from then on.
-    fn take_prefill(&self) -> u64 {
+    pub(super) fn take_prefill(&self) -> u64 {
         // A load first: most calls come after the first byte.
         let pending =
             self.prefill.load(Ordering::Acquire) && self.prefill.swap(false, Ordering::AcqRel);
-        if pending { self.uncached } else { 0 }
+        if pending { self.snapshot.uncached() } else { 0 }
     }
 
     fn end_prefill(&self) {
@@ -83,16 +105,15 @@ impl Grant {
         }
     }
 
-    /// Takes one holder away; true if the slot went back with it.
+    /// Takes one holder away; true if that was the last.
     fn release_one(&self) -> bool {
-        let last = self.holders.fetch_sub(1, Ordering::AcqRel) == 1;
-        if last {
-            let prefill = self.take_prefill();
-            let worker = self.assigned.index;
+        let before = self.holders.fetch_sub(1, Ordering::AcqRel);
+        if before == 1 {
+            let now = Instant::now();
             self.pool
-                .with_state(|state, wakes| state.release(worker, prefill, wakes));
+                .with_state(|state, wakes| state.release(self, now, wakes));
         }
-        last
+        before == 1
     }
 }
 
@@ -111,6 +132,8 @@ impl fmt::Debug for Grant {
 #[derive(Debug)]
 pub(crate) struct Permit {
     grant: Arc<Grant>,
+    /// Ends the hold where the class has a longest one.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// A further claim on a request's slot, which may outlive the request.
@@ -126,19 +149,33 @@ impl Permit {
         class: usize,
         snapshot: Snapshot,
         assigned: Assigned,
+        granted: Instant,
         queued_for: Duration,
     ) -> Self {
-        let grant = Grant {
+        let max_hold = pool.policy.classes[class].max_hold;
+        let expires = max_hold.and_then(|max_hold| granted.checked_add(max_hold));
+        let local = assigned
+            .worker
+            .as_ref()
+            .is_some_and(|worker| worker.endpoint.is_none());
+        let revocable = expires.is_some() || local;
+        let grant = Arc::new(Grant {
             pool: Arc::clone(pool),
             class,
             assigned,
+            snapshot,
+            granted,
             queued_for,
-            uncached: snapshot.uncached(),
             prefill: AtomicBool::new(true),
             holders: AtomicUsize::new(1),
-        };
+            revocation: revocable.then(|| Revocation::new(expires)),
+        });
+        if revocable {
+            pool.with_state(|state, wakes| state.register(&grant, wakes));
+        }
         Self {
-            grant: Arc::new(grant),
+            grant,
+            timer: expires.map(sleep_until).map(Box::pin),
         }
     }
 
@@ -150,6 +187,24 @@ impl Permit {
     pub(crate) fn end_prefill(&self) {
         self.grant.end_prefill();
     }
+
+    /// Ready once the slot was taken back; whoever runs under it must stop then.
+    pub(crate) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<Revoked> {
+        let Some(revocation) = &self.grant.revocation else {
+            return Poll::Pending;
+        };
+        if let Some(timer) = &mut self.timer {
+            if timer.as_mut().poll(cx).is_ready() {
+                self.timer = None;
+                self.grant.pool.revoke(&self.grant, Revoked::HoldExpired);
+            }
+        }
+        if revocation.reason().is_none() {
+            drop(revocation.watch(cx.waker().clone()));
+        }
+        // Looked at after the waker is in place, so that a revocation in between is not missed.
+        revocation.reason().map_or(Poll::Pending, Poll::Ready)
+    }
 }
 
 impl Drop for Permit {
@@ -158,13 +213,6 @@ impl Drop for Permit {
             // A share keeps the slot, but the request is over.
             self.grant.end_prefill();
         }
-    }
-}
-
-#[cfg(test)]
-impl Share {
-    pub(super) fn grant(&self) -> &Arc<Grant> {
-        &self.grant
     }
 }
 
@@ -181,5 +229,11 @@ impl Clone for Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.grant.release_one();
+    }
+}
+
+impl Share {
+    pub(crate) fn grant(&self) -> &Arc<Grant> {
+        &self.grant
     }
 }

@@ -1,38 +1,46 @@
 //! What the lock of a dominion guards, and every decision made under it.
 
-use std::task::Waker;
+use std::{task::Waker, time::Duration};
 
 use slab::Slab;
 use tokio::time::Instant;
 
 use super::{
-    Arrival, LimitKind, Pool, Refusal,
+    Arrival, Counts, Grant, LimitKind, Refusal, Refused,
+    drain::{Ahead, Drain},
+    revocation::{Revocables, Revoked},
     wake::WakeList,
     workers::{Assigned, Flipped, Parked, Workers},
 };
 use crate::{
-    config::{ClassLimits, PolicyConfig, QueuePolicy},
+    config::{ClassLimits, PolicyClass, PolicyConfig, QueuePolicy},
     schedule::{Backlog, ClientId, Clients, Entry, Key, Rank, Schedule, Score},
 };
 
 #[derive(Debug)]
 pub(super) struct State {
-    schedule: Schedule<Parked>,
-    waiters: Slab<Waiter>,
+    pub(super) schedule: Schedule<Parked>,
+    pub(super) waiters: Slab<Waiter>,
     clients: Clients,
-    workers: Workers,
+    pub(super) workers: Workers,
     /// Slots taken: one for each permit, and for each waiter that was granted and does not
     /// know it yet.
-    in_use: usize,
-    max_concurrency: Option<usize>,
-    max_queue: Option<usize>,
+    pub(super) in_use: usize,
+    pub(super) max_concurrency: Option<usize>,
+    pub(super) max_queue: Option<usize>,
     /// `policy: reject`.
     reject: bool,
     fair: bool,
     classes: Vec<ClassRules>,
     /// Arrivals so far; numbers them.
     arrivals: u64,
-    closed: bool,
+    pub(super) revocables: Revocables,
+    /// The waiter that sleeps until the next hold is over: see [`super::holds`].
+    pub(super) timekeeper: Option<usize>,
+    drain: Drain,
+    /// To be woken when no slot is in use.
+    pub(super) idle_watch: Vec<Waker>,
+    pub(super) closed: bool,
 }
 
 /// What the decisions of this floor need to know of a class.
@@ -40,45 +48,66 @@ pub(super) struct State {
 struct ClassRules {
     order: QueuePolicy,
     limits: ClassLimits,
+    quantum: u64,
+    max_queue_wait: Option<Duration>,
+}
+
+impl ClassRules {
+    fn new(class: &PolicyClass) -> Self {
+        Self {
+            order: class.order,
+            limits: class.limits,
+            quantum: class.quantum.get(),
+            max_queue_wait: class.max_queue_wait,
+        }
+    }
 }
 
 /// A request that was parked and has not been taken away by its future yet.
 #[derive(Debug)]
-struct Waiter {
-    status: Status,
-    waker: Option<Waker>,
+pub(super) struct Waiter {
+    pub(super) status: Status,
+    pub(super) waker: Option<Waker>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Status {
+pub(super) enum Status {
     Queued(Key),
     /// Owns a slot, and its uncached tokens are this worker's prefill.
     Granted {
         worker: u32,
+        uncached: u64,
     },
-    Closed,
+    Refused(Refused),
 }
 
 /// An arrival that was let in.
 pub(super) enum Entered {
     Started(Assigned),
-    Parked(usize, Instant),
+    Parked {
+        waiter: usize,
+        deadline: Option<Instant>,
+    },
 }
 
 /// What a waiter learns when it asks.
 pub(super) enum Turn {
-    NotYet,
+    /// Perhaps it is asked to keep the time of a hold.
+    NotYet {
+        keep_time: Option<Instant>,
+    },
+    Now(Answer),
+}
+
+/// How the waiting ended.
+pub(super) enum Answer {
     Granted(Assigned),
-    Closed,
+    Refused(Refused),
 }
 
 impl State {
     pub(super) fn new(policy: &PolicyConfig, dominion: Option<usize>) -> Self {
         let limits = dominion.map(|index| &policy.dominions[index]);
-        let rules = |class: &crate::config::PolicyClass| ClassRules {
-            order: class.order,
-            limits: class.limits,
-        };
         Self {
             schedule: Schedule::new(policy.classes.iter().map(|class| class.quantum.get())),
             waiters: Slab::new(),
@@ -89,8 +118,12 @@ impl State {
             max_queue: limits.map(|dominion| dominion.max_queue),
             reject: limits.is_some_and(|dominion| dominion.reject),
             fair: limits.is_some_and(|dominion| dominion.fair_scheduling),
-            classes: policy.classes.iter().map(rules).collect(),
+            classes: policy.classes.iter().map(ClassRules::new).collect(),
             arrivals: 0,
+            revocables: Revocables::default(),
+            timekeeper: None,
+            drain: Drain::default(),
+            idle_watch: Vec::new(),
             closed: false,
         }
     }
@@ -98,7 +131,8 @@ impl State {
     /// The one decision about an arrival.
     pub(super) fn enter(
         &mut self,
-        pool: &Pool,
+        epoch: Instant,
+        now: Instant,
         arrival: &Arrival<'_>,
         wakes: &mut WakeList,
     ) -> Result<Entered, Refusal> {
@@ -110,14 +144,14 @@ impl State {
         } = *arrival;
         let eligible = self
             .workers
-            .eligible(arrival.model, arrival.worker, arrival.allowed_workers)
+            .eligible(&arrival.wanted)
             .ok_or(Refusal::NoEligibleWorker)?;
 
         let backlog = self.schedule.backlog(class);
         if backlog.requests == 0 && self.has_slot() && self.workers.dispatchable(class, &eligible) {
             if let Some(worker) = self.workers.least_loaded(class, &eligible) {
+                // It may make a worker busy, never one less busy: nobody else can go now.
                 self.start(worker, snapshot.uncached());
-                // It may have made a worker busy, never one less busy: nobody else can go now.
                 return Ok(Entered::Started(self.workers.assigned(worker)));
             }
         }
@@ -129,20 +163,25 @@ impl State {
             return Err(Refusal::Full { max_queue });
         }
 
-        let arrived = Instant::now();
         let lane = eligible.lane();
         let client = if self.fair {
             self.clients.join(arrival.client)
         } else {
             ClientId::SHARED
         };
-        let since_epoch = arrived.saturating_duration_since(pool.epoch);
+        let rules = &self.classes[class];
+        let since_epoch = now.saturating_duration_since(epoch);
         let score = Score::new(
-            self.classes[class].order,
+            rules.order,
             since_epoch,
             arrival.priority_jump,
             snapshot.cost(),
         );
+        let wait = rules
+            .max_queue_wait
+            .into_iter()
+            .chain(arrival.max_queue_wait)
+            .min();
         self.arrivals += 1;
         let rank = Rank::new(arrival.strict_priority, score, self.arrivals);
         let waiter = self.waiters.vacant_key();
@@ -161,14 +200,16 @@ impl State {
             waker: None,
         });
         self.arbitrate(wakes);
-        Ok(Entered::Parked(waiter, arrived))
+        self.appoint_timekeeper(wakes);
+        let deadline = wait.and_then(|wait| now.checked_add(wait));
+        Ok(Entered::Parked { waiter, deadline })
     }
 
     /// Compares a class's limits with what is queued already: the request that crosses one is
     /// still let in.
     fn check_limits(&self, class: usize, queued: Backlog) -> Result<(), Refusal> {
         let limits = self.classes[class].limits;
-        let workers = self.workers.len() as u64;
+        let workers = self.workers.count();
         for (kind, current, per_worker) in [
             (LimitKind::Requests, queued.requests, limits.requests),
             (
@@ -195,53 +236,150 @@ impl State {
         Ok(())
     }
 
-    /// Asks whether a waiter was granted its slot; if not, `waker` is woken when it is, and the
-    /// one it replaces is left in its place to be dropped outside the lock.
-    pub(super) fn ask(&mut self, waiter: usize, waker: &mut Option<Waker>) -> Turn {
-        let Some(asking) = self.waiters.get_mut(waiter) else {
-            return Turn::Closed;
-        };
-        let turn = match asking.status {
-            Status::Queued(_) => {
-                std::mem::swap(&mut asking.waker, waker);
-                return Turn::NotYet;
-            }
-            Status::Granted { worker } => Turn::Granted(self.workers.assigned(worker)),
-            Status::Closed => Turn::Closed,
-        };
-        // A grant took the waker already, so nothing is dropped here.
-        self.waiters.remove(waiter);
-        turn
+    /// When a newcomer of the class, that costs this many tokens, had better come again.
+    pub(super) fn retry_after(&mut self, class: usize, cost: u64) -> Duration {
+        let uncached =
+            |backlog: Backlog| backlog.raw_tokens.saturating_sub(backlog.cached_tokens) as f64;
+        let own = uncached(self.schedule.backlog(class)) + cost as f64;
+        let rounds = own / self.classes[class].quantum as f64;
+        // Meanwhile each other class is served its quanta, or all that it has.
+        let others = self
+            .schedule
+            .backlogged()
+            .filter(|&other| other != class)
+            .map(|other| {
+                let share = rounds * self.classes[other].quantum as f64;
+                uncached(self.schedule.backlog(other)).min(share)
+            });
+        let tokens = own + others.sum::<f64>();
+        let slots = self.max_concurrency.unwrap_or(self.in_use);
+        self.drain.retry_after(Ahead { tokens, slots })
     }
 
-    /// Takes a waiter away whose future was dropped, with the slot it may own by now.
-    pub(super) fn leave(
-        &mut self,
-        waiter: usize,
-        uncached: u64,
-        wakes: &mut WakeList,
-    ) -> Option<Waker> {
+    /// Asks whether a waiter's turn has come; if not, `waker` is woken when it has, and the one it
+    /// replaces is left in its place to be dropped outside the lock.
+    pub(super) fn ask(&mut self, waiter: usize, waker: &mut Option<Waker>) -> Turn {
+        let keep_time = if self.timekeeper == Some(waiter) {
+            self.revocables.next_expiry()
+        } else {
+            None
+        };
+        match self.waiters.get_mut(waiter) {
+            Some(Waiter {
+                status: Status::Queued(_),
+                waker: known,
+            }) => {
+                std::mem::swap(known, waker);
+                Turn::NotYet { keep_time }
+            }
+            // The answer took the waker already, so nothing is dropped here.
+            _ => Turn::Now(self.take_answer(waiter)),
+        }
+    }
+
+    /// A waiter's deadline has come: it is granted now, or never.
+    pub(super) fn expire(&mut self, waiter: usize, wakes: &mut WakeList) -> Answer {
+        if let Some(Waiter {
+            status: Status::Queued(_),
+            ..
+        }) = self.waiters.get(waiter)
+        {
+            self.refuse(waiter, Refused::TimedOut, wakes);
+            self.arbitrate(wakes);
+            self.appoint_timekeeper(wakes);
+        }
+        self.take_answer(waiter)
+    }
+
+    fn take_answer(&mut self, waiter: usize) -> Answer {
+        match self.waiters.try_remove(waiter).map(|waiter| waiter.status) {
+            Some(Status::Granted { worker, .. }) => Answer::Granted(self.workers.assigned(worker)),
+            Some(Status::Refused(refused)) => Answer::Refused(refused),
+            Some(Status::Queued(_)) | None => Answer::Refused(Refused::Closed),
+        }
+    }
+
+    /// Takes a waiter away whose future was dropped, with the slot it may own by now. The answer is
+    /// to be dropped outside the lock.
+    pub(super) fn leave(&mut self, waiter: usize, wakes: &mut WakeList) -> Option<Waker> {
         let Waiter { status, waker } = self.waiters.try_remove(waiter)?;
         match status {
             Status::Queued(key) => {
-                if let Some(entry) = self.schedule.remove(key, &self.workers) {
-                    self.forget_client(&entry);
-                }
-                // It may have been a blocked head.
-                self.arbitrate(wakes);
+                self.unqueue(key);
+                self.dismiss_timekeeper(waiter);
             }
-            Status::Granted { worker } => self.release(worker, uncached, wakes),
-            Status::Closed => {}
+            Status::Granted { worker, uncached } => self.free(worker, uncached, wakes),
+            Status::Refused(_) => {}
         }
+        // It may have been a blocked head.
+        self.arbitrate(wakes);
+        self.appoint_timekeeper(wakes);
         waker
     }
 
+    /// Ends the waiting of a queued request without a grant.
+    pub(super) fn refuse(&mut self, waiter: usize, refused: Refused, wakes: &mut WakeList) {
+        let Some(refusing) = self.waiters.get_mut(waiter) else {
+            return;
+        };
+        let status = std::mem::replace(&mut refusing.status, Status::Refused(refused));
+        refusing
+            .waker
+            .take()
+            .into_iter()
+            .for_each(|waker| wakes.push(waker));
+        match status {
+            Status::Queued(key) => {
+                self.unqueue(key);
+                self.dismiss_timekeeper(waiter);
+            }
+            Status::Granted { worker, uncached } => self.free(worker, uncached, wakes),
+            Status::Refused(_) => {}
+        }
+    }
+
+    fn unqueue(&mut self, key: Key) {
+        if let Some(entry) = self.schedule.remove(key, &self.workers) {
+            self.forget_client(&entry);
+        }
+    }
+
+    /// A request is over that held a slot from its grant until `now`.
+    pub(super) fn release(&mut self, grant: &Grant, now: Instant, wakes: &mut WakeList) {
+        if let Some(revocation) = &grant.revocation {
+            self.revocables.remove(revocation);
+        }
+        let held = now.saturating_duration_since(grant.granted);
+        self.drain.finished(grant.snapshot.cost(), held);
+        self.free(grant.assigned.index, grant.take_prefill(), wakes);
+        self.arbitrate(wakes);
+    }
+
+    /// Takes a slot from a running request; arbitration is left to the caller.
+    pub(super) fn revoke(&mut self, grant: &Grant, reason: Revoked, wakes: &mut WakeList) {
+        let Some(revocation) = &grant.revocation else {
+            return;
+        };
+        if grant.take_back() {
+            self.revocables.remove(revocation);
+            revocation
+                .revoke(reason)
+                .into_iter()
+                .for_each(|waker| wakes.push(waker));
+            self.free(grant.assigned.index, grant.take_prefill(), wakes);
+        }
+    }
+
     /// Gives back a slot, and what is left of its request's prefill, in tokens.
-    pub(super) fn release(&mut self, worker: u32, prefill: u64, wakes: &mut WakeList) {
+    fn free(&mut self, worker: u32, prefill: u64, wakes: &mut WakeList) {
         self.in_use = self.in_use.saturating_sub(1);
         let flipped = self.workers.finish(worker, prefill);
         self.recheck(flipped);
-        self.arbitrate(wakes);
+        if self.in_use == 0 {
+            self.idle_watch
+                .drain(..)
+                .for_each(|waker| wakes.push(waker));
+        }
     }
 
     /// The first byte of a response came.
@@ -251,20 +389,28 @@ impl State {
         self.arbitrate(wakes);
     }
 
+    /// Refuses everybody who waits, and whoever comes. Those who were granted keep their slots.
     pub(super) fn close(&mut self, wakes: &mut WakeList) {
         self.closed = true;
-        for (_, waiter) in &mut self.waiters {
-            if let Status::Queued(key) = waiter.status {
-                if let Some(entry) = self.schedule.remove(key, &self.workers) {
-                    self.clients.leave(entry.client);
-                }
-                waiter.status = Status::Closed;
-                waiter
-                    .waker
-                    .take()
-                    .into_iter()
-                    .for_each(|waker| wakes.push(waker));
-            }
+        for waiter in self.queued(|_| true) {
+            self.refuse(waiter, Refused::Closed, wakes);
+        }
+    }
+
+    /// The queued waiters whose entry is of this kind.
+    pub(super) fn queued(&self, which: impl Fn(&Parked) -> bool) -> Vec<usize> {
+        let entries = self.schedule.entries().map(|entry| &entry.payload);
+        entries
+            .filter(|parked| which(parked))
+            .map(|parked| parked.waiter)
+            .collect()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            in_use: self.in_use,
+            waiting: self.schedule.len(),
+            prefill: self.workers.prefill().fold(0, u64::saturating_add),
         }
     }
 
@@ -273,27 +419,29 @@ impl State {
     }
 
     /// Hands out slots until none is free or nobody may go.
-    fn arbitrate(&mut self, wakes: &mut WakeList) {
+    pub(super) fn arbitrate(&mut self, wakes: &mut WakeList) {
         while self.has_slot() {
             let Some(entry) = self.schedule.serve(&self.workers) else {
                 return;
             };
             self.forget_client(&entry);
             let Parked { waiter, eligible } = &entry.payload;
+            let uncached = entry.snapshot.uncached();
             // A head that passed the gate has a worker that is not busy.
             let Some(worker) = self.workers.least_loaded(entry.class, eligible) else {
                 debug_assert!(false, "a dispatchable request without a worker");
                 return;
             };
-            self.start(worker, entry.snapshot.uncached());
+            self.start(worker, uncached);
             if let Some(granted) = self.waiters.get_mut(*waiter) {
-                granted.status = Status::Granted { worker };
+                granted.status = Status::Granted { worker, uncached };
                 granted
                     .waker
                     .take()
                     .into_iter()
                     .for_each(|waker| wakes.push(waker));
             }
+            self.dismiss_timekeeper(*waiter);
         }
     }
 
@@ -306,7 +454,7 @@ impl State {
 
     /// A worker became busy or free for some class: heads that wait for it may have opened or
     /// closed.
-    fn recheck(&mut self, flipped: Flipped) {
+    pub(super) fn recheck(&mut self, flipped: Flipped) {
         if flipped.any {
             self.schedule.recheck_worker(flipped.worker, &self.workers);
         }
@@ -339,7 +487,7 @@ pub(super) struct Audit {
 impl State {
     pub(super) fn audit(&self) -> Audit {
         let granted = |(waiter, it): (usize, &Waiter)| match it.status {
-            Status::Granted { worker } => Some((waiter, worker)),
+            Status::Granted { worker, .. } => Some((waiter, worker)),
             _ => None,
         };
         let backlog = |class| {
@@ -351,9 +499,7 @@ impl State {
             queued: self.schedule.len(),
             granted: self.waiters.iter().filter_map(granted).collect(),
             labels: self.clients.labels(),
-            prefill: (0..self.workers.len() as u32)
-                .map(|worker| self.workers.prefill(worker))
-                .collect(),
+            prefill: self.workers.prefill().collect(),
             backlog: (0..self.classes.len()).map(backlog).collect(),
             dispatchable: self.schedule.open_heads(&self.workers),
         }

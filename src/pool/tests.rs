@@ -46,16 +46,20 @@ struct Fields {
     tier: u32,
     client: u8,
     model: Option<&'static str>,
-    worker: Option<usize>,
-    allowed: Option<Vec<usize>>,
+    worker: Option<&'static str>,
+    allowed: Option<Vec<&'static str>>,
+}
+
+fn worker() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["w0", "w1", "w2"])
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
     let fields = (
         (0..3usize, 0..30u64, 0..10u64, 0..2u32, 0..40u8),
         prop::option::of(prop::sample::select(vec!["m", "n", "unknown"])),
-        prop::option::weighted(0.3, 0..3usize),
-        prop::option::weighted(0.2, prop::collection::vec(0..3usize, 0..3)),
+        prop::option::weighted(0.3, worker()),
+        prop::option::weighted(0.2, prop::collection::vec(worker(), 0..3)),
     );
     let fields = fields.prop_map(
         |((class, raw, cached, tier, client), model, worker, allowed)| {
@@ -157,9 +161,13 @@ impl World {
             strict_priority: fields.tier,
             priority_jump: 0.0,
             client: Some(&client),
-            model: fields.model,
-            worker: fields.worker,
-            allowed_workers: fields.allowed.as_deref(),
+            wanted: Wanted {
+                model: fields.model,
+                worker: fields.worker,
+                allowed_workers: fields.allowed.as_deref(),
+                tolerations: &[],
+            },
+            max_queue_wait: None,
         });
         match entrance {
             Entrance::Admitted(permit) => self.running.push(Running {
@@ -199,8 +207,8 @@ impl World {
 
         let mut prefill = [0; 3];
         for running in self.running.iter().filter(|running| !running.first_byte) {
-            let (worker, uncached) = running.permit.grant().prefill_for_test();
-            prefill[worker as usize] += uncached;
+            let grant = running.permit.grant();
+            prefill[grant.assigned.index as usize] += grant.snapshot.uncached();
         }
         for (fields, ticket) in &granted {
             let worker = audit.granted[&ticket.waiter()];

@@ -1,13 +1,19 @@
 //! A place in a dominion's queue.
 
 use std::{
+    future::Future,
+    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::{Permit, Pool, state::Turn};
+use super::{
+    Permit, Pool, Refused,
+    state::{Answer, Turn},
+};
 use crate::schedule::Snapshot;
 
 /// A request's place in the queue. Dropped, it leaves the queue; granted, it becomes a permit.
@@ -17,19 +23,18 @@ pub(crate) struct Ticket {
     /// None once the answer was taken.
     waiter: Option<usize>,
     arrived: Instant,
+    deadline: Option<Instant>,
     class: usize,
     snapshot: Snapshot,
+    timer: Option<Pin<Box<Sleep>>>,
 }
-
-/// The queue was torn down.
-#[derive(Debug)]
-pub(crate) struct Closed;
 
 impl Ticket {
     pub(super) fn new(
         pool: Arc<Pool>,
         waiter: usize,
         arrived: Instant,
+        deadline: Option<Instant>,
         class: usize,
         snapshot: Snapshot,
     ) -> Self {
@@ -37,8 +42,10 @@ impl Ticket {
             pool,
             waiter: Some(waiter),
             arrived,
+            deadline,
             class,
             snapshot,
+            timer: None,
         }
     }
 
@@ -47,41 +54,79 @@ impl Ticket {
         self.waiter.unwrap_or(usize::MAX)
     }
 
-    /// Waits for the request's turn.
-    pub(crate) fn poll_granted(&mut self, cx: &mut Context<'_>) -> Poll<Result<Permit, Closed>> {
+    /// When the request had better come again.
+    pub(crate) fn retry_after(&self) -> Duration {
+        self.pool.retry_after(self.class, self.snapshot.cost())
+    }
+
+    /// Waits for the request's turn, and no longer than its deadline.
+    pub(crate) fn poll_granted(&mut self, cx: &mut Context<'_>) -> Poll<Result<Permit, Refused>> {
         let Some(waiter) = self.waiter else {
-            return Poll::Ready(Err(Closed));
+            return Poll::Pending;
         };
-        // Cloned before the lock and dropped, or its predecessor, after it.
-        let mut waker = Some(cx.waker().clone());
-        let turn = self.pool.lock().ask(waiter, &mut waker);
-        drop(waker);
-        let answer = match turn {
-            Turn::NotYet => return Poll::Pending,
-            Turn::Granted(assigned) => {
-                let queued_for = self.arrived.elapsed();
+        loop {
+            // Cloned before the lock and dropped, or its predecessor, after it.
+            let mut waker = Some(cx.waker().clone());
+            let turn = self.pool.lock().ask(waiter, &mut waker);
+            drop(waker);
+            let until = match turn {
+                Turn::NotYet { keep_time } => self.deadline.into_iter().chain(keep_time).min(),
+                Turn::Now(answer) => return Poll::Ready(self.take(answer)),
+            };
+            let Some(until) = until else {
+                return Poll::Pending;
+            };
+            ready!(self.poll_timer(until, cx));
+            if self.deadline.is_some_and(|deadline| deadline <= until) {
+                let answer = self
+                    .pool
+                    .with_state(|state, wakes| state.expire(waiter, wakes));
+                return Poll::Ready(self.take(answer));
+            }
+            // It kept the time for a hold that is over now.
+            drop(
+                self.pool
+                    .with_state(|state, wakes| state.expire_holds(until, wakes)),
+            );
+        }
+    }
+
+    fn poll_timer(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep_until(until)));
+        if timer.deadline() != until {
+            timer.as_mut().reset(until);
+        }
+        timer.as_mut().poll(cx)
+    }
+
+    fn take(&mut self, answer: Answer) -> Result<Permit, Refused> {
+        self.waiter = None;
+        match answer {
+            Answer::Granted(assigned) => {
+                let now = Instant::now();
+                let queued_for = now.saturating_duration_since(self.arrived);
                 Ok(Permit::new(
                     &self.pool,
                     self.class,
                     self.snapshot,
                     assigned,
+                    now,
                     queued_for,
                 ))
             }
-            Turn::Closed => Err(Closed),
-        };
-        self.waiter = None;
-        Poll::Ready(answer)
+            Answer::Refused(refused) => Err(refused),
+        }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter.take() {
-            let uncached = self.snapshot.uncached();
             drop(
                 self.pool
-                    .with_state(|state, wakes| state.leave(waiter, uncached, wakes)),
+                    .with_state(|state, wakes| state.leave(waiter, wakes)),
             );
         }
     }

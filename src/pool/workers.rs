@@ -9,30 +9,11 @@ use std::{
     sync::Arc,
 };
 
+use super::eligible::{Among, Eligible, Wanted};
 use crate::{
     config::{self, BusyThreshold, PolicyConfig},
-    schedule::{Gate, LaneId},
+    schedule::Gate,
 };
-
-/// The workers a request may go to, taken when it arrives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Eligible {
-    /// This one only; its lane is its own.
-    Pinned(u32),
-    /// Any of a group.
-    Group(u32),
-    /// Any of these: a group less the workers outside the request's allow-list.
-    Listed(Box<[u32]>),
-}
-
-impl Eligible {
-    pub(crate) fn lane(&self) -> LaneId {
-        match *self {
-            Self::Pinned(worker) => LaneId::Worker(worker),
-            Self::Group(_) | Self::Listed(_) => LaneId::Shared,
-        }
-    }
-}
 
 /// Which worker is taken first: the least prefill, then the fewest requests, then file order.
 type Load = (u64, u64, u32);
@@ -45,6 +26,33 @@ struct Worker {
     prefill: u64,
     in_flight: u64,
     groups: Vec<u32>,
+    condition: Condition,
+}
+
+/// What keeps requests from a worker, besides being busy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Condition {
+    /// Kept for those who tolerate each of them.
+    pub(crate) taints: BTreeSet<Box<str>>,
+    pub(crate) overloaded: bool,
+    /// Finishes what it has.
+    pub(crate) draining: bool,
+    /// A local model that the profile in force leaves out.
+    pub(crate) unselected: bool,
+    /// It is no more, but for the requests it still has.
+    pub(super) removed: bool,
+}
+
+impl Condition {
+    /// True if anybody may go to the worker.
+    fn open_to_all(&self) -> bool {
+        self.open_to(&[])
+    }
+
+    fn open_to(&self, tolerations: &[Box<str>]) -> bool {
+        let shut = self.overloaded || self.draining || self.unselected || self.removed;
+        !shut && self.taints.iter().all(|taint| tolerations.contains(taint))
+    }
 }
 
 impl Worker {
@@ -67,8 +75,10 @@ impl Worker {
 /// Workers that are eligible together: all of the dominion, or those that serve a model.
 #[derive(Debug, Default)]
 struct Group {
+    members: Vec<u32>,
+    /// The members that anybody may go to.
     by_load: BTreeSet<Load>,
-    /// How many are busy, by bar.
+    /// How many of those are busy, by bar.
     busy: Vec<u32>,
 }
 
@@ -89,12 +99,12 @@ struct Demand {
 
 /// The workers of one dominion.
 #[derive(Debug)]
-pub(crate) struct Workers {
+pub(super) struct Workers {
+    /// Indexes are never used again, so that a request in flight keeps naming its own.
     workers: Vec<Worker>,
+    by_id: HashMap<Arc<str>, u32>,
     groups: Vec<Group>,
     group_of_model: HashMap<String, u32>,
-    /// From an index into the policy's workers to one into `workers`.
-    local: HashMap<usize, u32>,
     bars: Vec<Bar>,
     /// By class.
     demands: Vec<Demand>,
@@ -104,12 +114,12 @@ const ALL: u32 = 0;
 
 impl Workers {
     /// The workers that `policy` puts into `dominion`.
-    pub(crate) fn new(policy: &PolicyConfig, dominion: Option<usize>) -> Self {
+    pub(super) fn new(policy: &PolicyConfig, dominion: Option<usize>) -> Self {
         let mut this = Self {
             workers: Vec::new(),
+            by_id: HashMap::new(),
             groups: vec![Group::default()],
             group_of_model: HashMap::new(),
-            local: HashMap::new(),
             bars: Vec::new(),
             demands: Vec::new(),
         };
@@ -117,17 +127,16 @@ impl Workers {
             let demand = this.demand(class.busy);
             this.demands.push(demand);
         }
-        let members = policy
+        for worker in policy
             .workers
             .iter()
-            .enumerate()
-            .filter(|(_, worker)| worker.dominion == dominion);
-        for (configured, worker) in members {
-            let index = this.add(Some(Arc::clone(worker)));
-            this.local.insert(configured, index);
+            .filter(|worker| worker.dominion == dominion)
+        {
+            // Nobody waits yet who would have to know.
+            let _ = this.add(Some(Arc::clone(worker)));
         }
         if this.workers.is_empty() {
-            this.add(None);
+            let _ = this.add(None);
         }
         this
     }
@@ -156,7 +165,15 @@ impl Workers {
         }
     }
 
-    fn add(&mut self, configured: Option<Arc<config::Worker>>) -> u32 {
+    /// Adds a worker, and takes the implicit one out of service if this is the first. The answer is
+    /// to be passed to the schedule.
+    pub(super) fn add(&mut self, configured: Option<Arc<config::Worker>>) -> Flipped {
+        if configured.is_some() && self.by_id.is_empty() {
+            for implicit in 0..self.workers.len() as u32 {
+                // The new worker's own change concerns the same lanes.
+                let _ = self.set_condition(implicit, |condition| condition.removed = true);
+            }
+        }
         let index = self.workers.len() as u32;
         let mut groups = vec![ALL];
         for model in configured.iter().flat_map(|worker| &worker.models) {
@@ -174,11 +191,12 @@ impl Workers {
             prefill: 0,
             in_flight: 0,
             groups,
+            condition: Condition::default(),
         };
         for &group in &worker.groups {
-            self.groups[group as usize]
-                .by_load
-                .insert(worker.load(index));
+            let group = &mut self.groups[group as usize];
+            group.members.push(index);
+            group.by_load.insert(worker.load(index));
         }
         // An idle worker is never busy: busy means strictly more than the threshold.
         for bar in &mut self.bars {
@@ -187,13 +205,91 @@ impl Workers {
         for group in &mut self.groups {
             group.busy.resize(self.bars.len(), 0);
         }
+        if let Some(configured) = &worker.configured {
+            self.by_id.insert(Arc::clone(&configured.id), index);
+        }
         self.workers.push(worker);
-        index
+        Flipped {
+            worker: index,
+            any: true,
+        }
     }
 
-    /// How many there are; a dominion without any has one implicit worker.
-    pub(crate) fn len(&self) -> usize {
-        self.workers.len()
+    /// Takes a worker out of service. Those it still serves finish.
+    pub(super) fn remove(&mut self, id: &str) -> Option<Flipped> {
+        let index = self.by_id.remove(id)?;
+        let flipped = self.set_condition(index, |condition| condition.removed = true);
+        for &group in &self.workers[index as usize].groups {
+            self.groups[group as usize]
+                .members
+                .retain(|&member| member != index);
+        }
+        let Self {
+            groups,
+            group_of_model,
+            ..
+        } = self;
+        group_of_model.retain(|_, group| !groups[*group as usize].members.is_empty());
+        Some(flipped)
+    }
+
+    /// The index of a worker that was not removed.
+    pub(super) fn index(&self, id: &str) -> Option<u32> {
+        self.by_id.get(id).copied()
+    }
+
+    /// The models that a worker serves.
+    pub(super) fn models(&self, index: u32) -> Vec<String> {
+        let configured = &self.workers[index as usize].configured;
+        configured
+            .as_ref()
+            .map(|worker| worker.models.clone())
+            .unwrap_or_default()
+    }
+
+    /// Changes who may go to a worker.
+    pub(super) fn set_condition(
+        &mut self,
+        index: u32,
+        change: impl FnOnce(&mut Condition),
+    ) -> Flipped {
+        let Self {
+            workers,
+            groups,
+            bars,
+            ..
+        } = self;
+        let worker = &mut workers[index as usize];
+        let before = worker.condition.clone();
+        change(&mut worker.condition);
+        let (was_open, is_open) = (before.open_to_all(), worker.condition.open_to_all());
+        if was_open != is_open {
+            for &group in &worker.groups {
+                let group = &mut groups[group as usize];
+                if is_open {
+                    group.by_load.insert(worker.load(index));
+                } else {
+                    group.by_load.remove(&worker.load(index));
+                }
+                let busy = bars.iter().map(|bar| bar.busy[index as usize]);
+                for (count, _) in group.busy.iter_mut().zip(busy).filter(|(_, busy)| *busy) {
+                    *count = if is_open {
+                        *count + 1
+                    } else {
+                        count.saturating_sub(1)
+                    };
+                }
+            }
+        }
+        Flipped {
+            worker: index,
+            any: before != worker.condition,
+        }
+    }
+
+    /// How many there are, and at least one: what the limits of a class are multiplied by.
+    pub(super) fn count(&self) -> u64 {
+        self.by_id.len().max(1) as u64
     }
 
     /// What the policy says of a worker, to be handed to the request that it gets.
@@ -202,40 +298,86 @@ impl Workers {
         Assigned { index, worker }
     }
 
-    /// The workers a request may go to; none if there is no such worker.
-    ///
-    /// `pinned` and `allowed` are indexes into the policy's workers, and may name workers of
-    /// other dominions.
-    pub(crate) fn eligible(
-        &self,
-        model: Option<&str>,
-        pinned: Option<usize>,
-        allowed: Option<&[usize]>,
-    ) -> Option<Eligible> {
-        if let Some(pinned) = pinned {
-            let outside = allowed.is_some_and(|allowed| !allowed.contains(&pinned));
-            let local = self.local.get(&pinned).filter(|_| !outside)?;
-            return Some(Eligible::Pinned(*local));
-        }
-        let group = model
-            .and_then(|model| self.group_of_model.get(model))
-            .copied()
-            .unwrap_or(ALL);
-        let Some(allowed) = allowed else {
-            return Some(Eligible::Group(group));
+    /// The workers that the policy describes and that were not removed.
+    pub(super) fn configured(&self) -> impl Iterator<Item = (u32, &Arc<config::Worker>)> {
+        let worker =
+            |&index: &u32| Some((index, self.workers[index as usize].configured.as_ref()?));
+        self.by_id.values().filter_map(worker)
+    }
+
+    /// The workers that a request may go to; none if it could not go to any of them now even if
+    /// they were idle.
+    pub(super) fn eligible(&self, wanted: &Wanted<'_>) -> Option<Eligible> {
+        let listed = |id: &str| {
+            wanted
+                .allowed_workers
+                .is_none_or(|allowed| allowed.contains(&id))
         };
-        let local = allowed
+        let among = if let Some(id) = wanted.worker {
+            Among::Pinned(self.index(id).filter(|_| listed(id))?)
+        } else {
+            let group = wanted
+                .model
+                .and_then(|model| self.group_of_model.get(model));
+            let group = group.copied().unwrap_or(ALL);
+            match wanted.allowed_workers {
+                None => Among::Group(group),
+                Some(allowed) => {
+                    let known = allowed.iter().filter_map(|id| self.index(id));
+                    let mut listed: Vec<u32> =
+                        known.filter(|&worker| self.serves(worker, group)).collect();
+                    listed.sort_unstable();
+                    listed.dedup();
+                    Among::Listed(listed.into())
+                }
+            }
+        };
+        let tolerations = wanted
+            .tolerations
             .iter()
-            .filter_map(|configured| self.local.get(configured))
-            .copied();
-        let mut listed: Vec<u32> = local.filter(|&worker| self.serves(worker, group)).collect();
-        listed.sort_unstable();
-        listed.dedup();
-        (!listed.is_empty()).then(|| Eligible::Listed(listed.into()))
+            .map(|taint| Box::from(taint.as_str()))
+            .collect();
+        let eligible = Eligible { among, tolerations };
+        self.any_open(&eligible).then_some(eligible)
     }
 
     fn serves(&self, worker: u32, group: u32) -> bool {
         self.workers[worker as usize].groups.contains(&group)
+    }
+
+    /// True if some eligible worker takes requests, busy or not.
+    fn any_open(&self, eligible: &Eligible) -> bool {
+        match eligible.plain_group() {
+            Some(group) => !self.groups[group as usize].by_load.is_empty(),
+            None => self.open(eligible).next().is_some(),
+        }
+    }
+
+    /// True unless all workers that a request could ever go to were removed.
+    pub(super) fn any_left(&self, eligible: &Eligible) -> bool {
+        let left = |&worker: &u32| !self.workers[worker as usize].condition.removed;
+        self.members(&eligible.among).iter().any(left)
+    }
+
+    fn members<'a>(&'a self, among: &'a Among) -> &'a [u32] {
+        match among {
+            Among::Pinned(worker) => std::slice::from_ref(worker),
+            Among::Group(group) => &self.groups[*group as usize].members,
+            Among::Listed(workers) => workers,
+        }
+    }
+
+    /// The eligible workers that take requests, one by one: for what a group does not keep count of.
+    fn open<'a>(&'a self, eligible: &'a Eligible) -> impl Iterator<Item = u32> + 'a {
+        let open = |worker: u32| {
+            self.workers[worker as usize]
+                .condition
+                .open_to(&eligible.tolerations)
+        };
+        self.members(&eligible.among)
+            .iter()
+            .copied()
+            .filter(move |&worker| open(worker))
     }
 
     fn busy(&self, class: usize, worker: u32) -> bool {
@@ -243,46 +385,42 @@ impl Workers {
         bar.is_some_and(|bar| self.bars[bar].busy[worker as usize])
     }
 
-    /// True unless too many of the eligible workers are busy for the class.
-    pub(crate) fn dispatchable(&self, class: usize, eligible: &Eligible) -> bool {
-        let Demand {
-            bar: Some(bar),
-            ratio,
-        } = self.demands[class]
-        else {
-            return true;
+    /// True if some eligible worker takes requests, and not too many of those are busy for the
+    /// class.
+    pub(super) fn dispatchable(&self, class: usize, eligible: &Eligible) -> bool {
+        let Demand { bar, ratio } = self.demands[class];
+        let Some(bar) = bar else {
+            return self.any_open(eligible);
         };
-        let is_busy = |worker: &u32| self.bars[bar].busy[*worker as usize];
-        let (busy, all) = match eligible {
-            Eligible::Pinned(worker) => return !is_busy(worker),
-            Eligible::Group(group) => {
-                let group = &self.groups[*group as usize];
+        let (busy, all) = match eligible.plain_group() {
+            Some(group) => {
+                let group = &self.groups[group as usize];
                 (group.busy[bar] as usize, group.by_load.len())
             }
-            Eligible::Listed(workers) => (
-                workers.iter().filter(|worker| is_busy(worker)).count(),
-                workers.len(),
-            ),
+            None => self.open(eligible).fold((0, 0), |(busy, all), worker| {
+                (
+                    busy + usize::from(self.bars[bar].busy[worker as usize]),
+                    all + 1,
+                )
+            }),
         };
         // The quotient, because it rounds to the very number the policy wrote: 55 of 100 is 0.55,
         // while 0.55 * 100 is more than 55.
         busy < all && (busy as f64 / all as f64) < ratio
     }
 
-    /// The least loaded eligible worker that is not busy for the class.
-    pub(crate) fn least_loaded(&self, class: usize, eligible: &Eligible) -> Option<u32> {
-        match eligible {
-            Eligible::Pinned(worker) => Some(*worker),
-            Eligible::Group(group) => {
-                let by_load = self.groups[*group as usize].by_load.iter();
+    /// The least loaded eligible worker that takes requests and is not busy for the class.
+    pub(super) fn least_loaded(&self, class: usize, eligible: &Eligible) -> Option<u32> {
+        match eligible.plain_group() {
+            Some(group) => {
+                let by_load = self.groups[group as usize].by_load.iter();
                 by_load
                     .map(|&(_, _, worker)| worker)
                     .find(|&worker| !self.busy(class, worker))
             }
-            Eligible::Listed(workers) => {
-                let idle = workers
-                    .iter()
-                    .copied()
+            None => {
+                let idle = self
+                    .open(eligible)
                     .filter(|&worker| !self.busy(class, worker));
                 idle.min_by_key(|&worker| self.workers[worker as usize].load(worker))
             }
@@ -290,7 +428,7 @@ impl Workers {
     }
 
     /// Gives a worker a request; its uncached tokens are prefill until its first byte.
-    pub(crate) fn start(&mut self, worker: u32, uncached: u64) -> Flipped {
+    pub(super) fn start(&mut self, worker: u32, uncached: u64) -> Flipped {
         self.change(worker, |worker| {
             worker.prefill = worker.prefill.saturating_add(uncached);
             worker.in_flight += 1;
@@ -298,14 +436,14 @@ impl Workers {
     }
 
     /// Takes the request's prefill off a worker.
-    pub(crate) fn end_prefill(&mut self, worker: u32, uncached: u64) -> Flipped {
+    pub(super) fn end_prefill(&mut self, worker: u32, uncached: u64) -> Flipped {
         self.change(worker, |worker| {
             worker.prefill = worker.prefill.saturating_sub(uncached)
         })
     }
 
     /// Takes a request off a worker, with what is left of its prefill.
-    pub(crate) fn finish(&mut self, worker: u32, uncached: u64) -> Flipped {
+    pub(super) fn finish(&mut self, worker: u32, uncached: u64) -> Flipped {
         self.change(worker, |worker| {
             worker.in_flight = worker.in_flight.saturating_sub(1);
             // Also what saturated while it was summed up.
@@ -332,10 +470,13 @@ impl Workers {
         if old == new {
             return flipped;
         }
-        for &group in &worker.groups {
-            let by_load = &mut groups[group as usize].by_load;
-            by_load.remove(&old);
-            by_load.insert(new);
+        let open = worker.condition.open_to_all();
+        if open {
+            for &group in &worker.groups {
+                let by_load = &mut groups[group as usize].by_load;
+                by_load.remove(&old);
+                by_load.insert(new);
+            }
         }
         for (index_of_bar, bar) in bars.iter_mut().enumerate() {
             let busy = worker.exceeds(&bar.threshold);
@@ -344,7 +485,7 @@ impl Workers {
                 continue;
             }
             flipped.any = true;
-            for &group in &worker.groups {
+            for &group in worker.groups.iter().filter(|_| open) {
                 let count = &mut groups[group as usize].busy[index_of_bar];
                 *count = if busy {
                     *count + 1
@@ -356,18 +497,29 @@ impl Workers {
         flipped
     }
 
-    #[cfg(test)]
-    pub(super) fn prefill(&self, worker: u32) -> u64 {
-        self.workers[worker as usize].prefill
+    pub(super) fn is_unselected(&self, worker: u32) -> bool {
+        self.workers[worker as usize].condition.unselected
+    }
+
+    /// True if the profile in force leaves out whatever a request could go to.
+    pub(super) fn all_unselected(&self, eligible: &Eligible) -> bool {
+        self.members(&eligible.among)
+            .iter()
+            .all(|&worker| self.is_unselected(worker))
+    }
+
+    /// The prefill of each worker, in tokens.
+    pub(super) fn prefill(&self) -> impl Iterator<Item = u64> + '_ {
+        self.workers.iter().map(|worker| worker.prefill)
     }
 }
 
-/// Whether a change of load made a worker busy, or not busy any more, for some class.
+/// Whether a change made a worker available, or not available any more, to some class.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub(crate) struct Flipped {
-    pub(crate) worker: u32,
-    pub(crate) any: bool,
+pub(super) struct Flipped {
+    pub(super) worker: u32,
+    pub(super) any: bool,
 }
 
 /// The worker that a request was given to.
@@ -379,10 +531,10 @@ pub(crate) struct Assigned {
 
 /// A waiting request as the schedule sees it.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub(super) struct Parked {
     /// Key into the dominion's waiters.
-    pub(crate) waiter: usize,
-    pub(crate) eligible: Eligible,
+    pub(super) waiter: usize,
+    pub(super) eligible: Eligible,
 }
 
 impl Gate<Parked> for Workers {

@@ -85,6 +85,16 @@ impl<T> Schedule<T> {
             .count()
     }
 
+    /// The classes with backlog, in ring order.
+    pub(crate) fn backlogged(&self) -> impl Iterator<Item = usize> + '_ {
+        self.backlogged.iter().copied()
+    }
+
+    /// The waiting requests, in no order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<T>> {
+        self.entries.iter().map(|(_, entry)| entry)
+    }
+
     /// Adds a request. O(log n).
     pub(crate) fn push(&mut self, entry: Entry<T>, gate: &impl Gate<T>) -> Key {
         let Entry {

@@ -18,6 +18,7 @@ use tower_policy_queue::{
 };
 
 use super::{
+    NoBody,
     bell::{OnDrop, Polled},
     feed::{Broken, FedBody, Feed},
 };
@@ -35,8 +36,11 @@ pub fn policy(yaml: &str) -> PolicyConfig {
 }
 
 /// A request for a path, without more.
-pub fn get(path: &str) -> Request<()> {
-    Request::builder().uri(format!("/{path}")).body(()).unwrap()
+pub fn get(path: &str) -> Request<NoBody> {
+    Request::builder()
+        .uri(format!("/{path}"))
+        .body(NoBody::new())
+        .unwrap()
 }
 
 /// What the inner service does wrong, once.
@@ -158,7 +162,7 @@ impl fmt::Debug for Desk {
     }
 }
 
-impl Service<Request<()>> for Desk {
+impl<B> Service<Request<B>> for Desk {
     type Response = Response<FedBody>;
     type Error = Broken;
     type Future = Working;
@@ -179,7 +183,7 @@ impl Service<Request<()>> for Desk {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<()>) -> Working {
+    fn call(&mut self, request: Request<B>) -> Working {
         if self.takes(&[Trouble::CallPanics]).is_some() {
             panic!("{Broken}");
         }
@@ -218,7 +222,7 @@ impl Future for Working {
     }
 }
 
-pub type Responding = ResponseFuture<Desk, DefaultResponseForRejection, ()>;
+pub type Responding = ResponseFuture<Desk, DefaultResponseForRejection, NoBody>;
 pub type Reading = Polled<ResponseBody<FedBody>>;
 
 /// A desk behind the layer.
@@ -261,7 +265,7 @@ impl Scene {
     }
 
     /// A whole request arrives, and is not polled yet.
-    pub fn call_with(&mut self, id: &str, request: Request<()>) -> Client {
+    pub fn call_with(&mut self, id: &str, request: Request<NoBody>) -> Client {
         let polled = Polled::new(self.service.call(request));
         Client {
             id: id.to_owned(),

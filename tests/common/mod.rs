@@ -23,7 +23,7 @@ use bytes::Bytes;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame};
-use http_body_util::StreamBody;
+use http_body_util::{Empty, StreamBody};
 use serde_json::Value;
 // Not tokio's: its receivers take part in a budget that only a yield renews, and nothing yields.
 use tokio_test::task::{self, Spawn};
@@ -32,9 +32,12 @@ use tower_policy_queue::{
     Admission, PolicyQueue, PolicyQueueLayer, Rejection, ResponseBody, ResponseFuture,
 };
 
+/// What the requests of these tests carry.
+pub type NoBody = Empty<Bytes>;
+
 type Frames = Result<Frame<Bytes>, Infallible>;
 type FedBody = StreamBody<UnboundedReceiver<Frames>>;
-type Responding = ResponseFuture<Backend, tower_policy_queue::DefaultResponseForRejection, ()>;
+type Responding = ResponseFuture<Backend, tower_policy_queue::DefaultResponseForRejection, NoBody>;
 
 /// Answers every request at once with a body that stays open.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +53,7 @@ pub struct Started {
     feed: UnboundedSender<Frames>,
 }
 
-impl Service<Request<()>> for Backend {
+impl<B> Service<Request<B>> for Backend {
     type Response = Response<FedBody>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
@@ -59,7 +62,7 @@ impl Service<Request<()>> for Backend {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<()>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         let (feed, frames) = unbounded();
         let admission = request.extensions().get::<Admission>();
         self.started.lock().unwrap().push(Started {
@@ -117,13 +120,16 @@ impl Bench {
 
     /// A request comes in.
     pub fn arrive(&mut self, id: &str, headers: HeaderMap) -> Vec<Effect> {
-        let mut request = Request::builder().uri(format!("/{id}")).body(()).unwrap();
+        let mut request = Request::builder()
+            .uri(format!("/{id}"))
+            .body(NoBody::new())
+            .unwrap();
         *request.headers_mut() = headers;
         self.send(id, request)
     }
 
     /// A whole request comes in.
-    pub fn send(&mut self, id: &str, request: Request<()>) -> Vec<Effect> {
+    pub fn send(&mut self, id: &str, request: Request<NoBody>) -> Vec<Effect> {
         let waiting = task::spawn(Box::pin(self.service.call(request)));
         self.clients.push((id.to_owned(), Client::Waiting(waiting)));
         self.settle(Some(id))
@@ -217,7 +223,7 @@ impl Bench {
         loop {
             match body.enter(|cx, body| body.poll_frame(cx)) {
                 Poll::Pending => return Some(Client::Reading(body)),
-                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(frame)) => drop(frame.expect("the backend does not fail")),
                 Poll::Ready(None) => return None,
             }
         }

@@ -1,5 +1,6 @@
 //! Real runtimes: no task of its own on one thread, and an exact limit on many.
 
+use crate::common::NoBody;
 use std::{
     convert::Infallible,
     sync::{
@@ -7,6 +8,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
 };
+use tower_policy_queue::RequestBody;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -50,7 +52,7 @@ impl Gauge {
 fn measured(
     gauge: &Arc<Gauge>,
 ) -> impl tower::Service<
-    Request<()>,
+    Request<RequestBody<NoBody>>,
     Response = Response<impl http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static>,
     Error = Infallible,
     Future: Send,
@@ -58,7 +60,7 @@ fn measured(
 + Send
 + 'static {
     let gauge = Arc::clone(gauge);
-    service_fn(move |_: Request<()>| {
+    service_fn(move |_: Request<RequestBody<NoBody>>| {
         let inside = gauge.enter();
         async move {
             yield_now().await;

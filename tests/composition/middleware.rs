@@ -1,5 +1,6 @@
 //! tower's own middleware, outside of the layer and inside.
 
+use crate::common::NoBody;
 use std::{
     convert::Infallible,
     future::{Ready, ready},
@@ -10,6 +11,7 @@ use std::{
     task::Poll,
     time::Duration,
 };
+use tower_policy_queue::RequestBody;
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -19,7 +21,7 @@ use tower::{
     Layer, Service, ServiceBuilder, ServiceExt, buffer::Buffer, limit::ConcurrencyLimit,
     load_shed::LoadShed, retry::Policy, service_fn, timeout::Timeout, util::BoxCloneSyncService,
 };
-use tower_policy_queue::{PolicyQueueLayer, Rejection, ResponseBody};
+use tower_policy_queue::{PolicyQueueLayer, Rejection};
 
 use crate::common::{
     bell::Polled,
@@ -100,12 +102,8 @@ fn load_shedding_outside_never_fires_for_the_layer_is_always_ready() {
     let mut scene = Scene::new(policy(REJECTS));
     let mut shed = LoadShed::new(scene.service.clone());
     let _running = scene.stream("running");
-    let answer = shed
-        .ready()
-        .now_or_never()
-        .unwrap()
-        .unwrap()
-        .call(get("refused"));
+    let ready = ServiceExt::<Request<NoBody>>::ready(&mut shed).now_or_never();
+    let answer = ready.unwrap().unwrap().call(get("refused"));
     let response = answer
         .now_or_never()
         .unwrap()
@@ -166,7 +164,7 @@ async fn a_buffer_inside_gives_its_places_only_to_requests_that_were_granted() {
     settle().await;
     assert_eq!(scene.desk.started(), ["first"]);
 
-    let other = tokio::spawn(buffered.oneshot(get("other")));
+    let other = tokio::spawn(buffered.oneshot(get("other").map(|_| RequestBody::default())));
     settle().await;
     assert!(
         scene.desk.has("other"),
@@ -217,37 +215,21 @@ async fn settle() {
 #[derive(Clone, Debug)]
 struct Again(usize);
 
-type Answer<E> = Result<Response<ResponseBody<Full<Bytes>>>, E>;
-
-impl Policy<Request<()>, Response<ResponseBody<Full<Bytes>>>, Broken> for Again {
+impl<B: Clone, T> Policy<Request<B>, Response<T>, Broken> for Again {
     type Future = Ready<()>;
 
-    fn retry(&mut self, _: &mut Request<()>, answer: &mut Answer<Broken>) -> Option<Ready<()>> {
+    fn retry(
+        &mut self,
+        _: &mut Request<B>,
+        answer: &mut Result<Response<T>, Broken>,
+    ) -> Option<Ready<()>> {
         let failed = !matches!(answer, Ok(response) if response.status().is_success());
         let left = failed.then(|| self.0.checked_sub(1)).flatten()?;
         self.0 = left;
         Some(ready(()))
     }
 
-    fn clone_request(&mut self, request: &Request<()>) -> Option<Request<()>> {
-        Some(request.clone())
-    }
-}
-
-impl Policy<Request<()>, Response<Full<Bytes>>, Broken> for Again {
-    type Future = Ready<()>;
-
-    fn retry(
-        &mut self,
-        _: &mut Request<()>,
-        answer: &mut Result<Response<Full<Bytes>>, Broken>,
-    ) -> Option<Ready<()>> {
-        let left = answer.is_err().then(|| self.0.checked_sub(1)).flatten()?;
-        self.0 = left;
-        Some(ready(()))
-    }
-
-    fn clone_request(&mut self, request: &Request<()>) -> Option<Request<()>> {
+    fn clone_request(&mut self, request: &Request<B>) -> Option<Request<B>> {
         Some(request.clone())
     }
 }
@@ -259,12 +241,12 @@ fn retries_outside_queue_anew_and_retries_inside_keep_their_slot() {
         let calls = Arc::new(AtomicUsize::new(0));
         let arrivals = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&arrivals);
-        let layer = layer.classifier(move |_: &Request<()>| {
+        let layer = layer.classifier(move |_: &Request<NoBody>| {
             count.fetch_add(1, Ordering::SeqCst);
             Default::default()
         });
         let seen = Arc::clone(&calls);
-        let flaky = service_fn(move |_: Request<()>| {
+        let flaky = service_fn(move |_: Request<RequestBody<NoBody>>| {
             let call = seen.fetch_add(1, Ordering::SeqCst);
             let answer = Response::new(Full::<Bytes>::from("third time lucky"));
             ready(if call < 2 { Err(Broken) } else { Ok(answer) })
@@ -293,8 +275,9 @@ fn retries_outside_queue_anew_and_retries_inside_keep_their_slot() {
 #[test]
 fn a_refusal_is_an_answer_that_a_retry_outside_may_read() {
     let layer = PolicyQueueLayer::new(policy(REJECTS));
-    let answer =
-        |_: Request<()>| async { Ok::<_, Broken>(Response::new(Full::<Bytes>::from("unread"))) };
+    let answer = |_: Request<RequestBody<NoBody>>| async {
+        Ok::<_, Broken>(Response::new(Full::<Bytes>::from("unread")))
+    };
     let mut service = layer.layer(service_fn(answer));
     let running = service
         .call(get("running"))
@@ -325,10 +308,10 @@ fn a_refusal_is_an_answer_that_a_retry_outside_may_read() {
 fn it_takes_its_place_in_a_service_builder() {
     let layer = PolicyQueueLayer::new(policy(REJECTS));
     let service = ServiceBuilder::new()
-        .map_request(|request: Request<()>| request)
+        .map_request(|request: Request<NoBody>| request)
         .layer(layer)
         .concurrency_limit(3)
-        .service(service_fn(|_: Request<()>| async {
+        .service(service_fn(|_: Request<RequestBody<NoBody>>| async {
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("fine")))
         }));
     let response = service.oneshot(get("")).now_or_never().unwrap().unwrap();

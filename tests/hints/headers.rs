@@ -1,7 +1,8 @@
 //! Headers: believed if the policy names them, and then they had better be right.
 
+use crate::common::NoBody;
 use http::{HeaderValue, Request};
-use tower_policy_queue::Rejection;
+use tower_policy_queue::{Reason, Rejection};
 
 use crate::{
     POLICY, asked, believed,
@@ -119,13 +120,13 @@ fn a_trusted_header_that_is_no_utf_8_is_an_error() {
     }
 }
 
-fn refuses(request: Request<()>, header: &str, value: &str) {
+fn refuses(request: Request<NoBody>, header: &str, value: &str) {
     let mut scene = trusting();
     let response = scene.call_with("asked", request).response();
     assert_eq!(response.status(), 400, "{header}: {value}");
     let rejection: &Rejection = response.extensions().get().unwrap();
-    match rejection {
-        Rejection::InvalidHeader { name, .. } => assert_eq!(name, header, "{value}"),
+    match rejection.reason() {
+        Reason::InvalidHeader { name, .. } => assert_eq!(name, header, "{value}"),
         other => panic!("{header}: {value}: {other:?}"),
     }
     assert!(rejection.to_string().contains(header));

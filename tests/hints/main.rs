@@ -10,6 +10,7 @@ mod headers;
 mod order;
 mod sources;
 
+use common::NoBody;
 use common::desk::{Client, Desk, Scene, get, policy};
 use http::{HeaderName, HeaderValue, Request};
 use tower_policy_queue::Admission;
@@ -57,7 +58,10 @@ pub(crate) fn trusting() -> Scene {
     Scene::new(policy(&format!("{POLICY}{TRUSTING}")))
 }
 
-pub(crate) fn with(mut request: Request<()>, headers: &[(&'static str, &str)]) -> Request<()> {
+pub(crate) fn with(
+    mut request: Request<NoBody>,
+    headers: &[(&'static str, &str)],
+) -> Request<NoBody> {
     for (name, value) in headers {
         let value = HeaderValue::from_str(value).unwrap();
         request
@@ -77,7 +81,7 @@ pub(crate) fn describe(admission: &Admission) -> String {
 }
 
 /// What is believed of a request that starts at once.
-pub(crate) fn believed(scene: &mut Scene, request: Request<()>) -> String {
+pub(crate) fn believed(scene: &mut Scene, request: Request<NoBody>) -> String {
     let client = scene.call_with("asked", request);
     describe(&admitted(&scene.desk, client))
 }
@@ -89,6 +93,6 @@ pub(crate) fn admitted(desk: &Desk, mut client: Client) -> Admission {
     }
 }
 
-pub(crate) fn asked(headers: &[(&'static str, &str)]) -> Request<()> {
+pub(crate) fn asked(headers: &[(&'static str, &str)]) -> Request<NoBody> {
     with(get("asked"), headers)
 }

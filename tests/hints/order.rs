@@ -1,12 +1,13 @@
 //! What does not show in an admission shows in the order in which the queue is served.
 
+use crate::common::NoBody;
 use http::Request;
 use tower_policy_queue::QueueHints;
 
 use crate::{asked, trusting};
 
 /// The order in which requests that wait behind another are served.
-fn order(requests: Vec<Request<()>>) -> Vec<usize> {
+fn order(requests: Vec<Request<NoBody>>) -> Vec<usize> {
     let mut scene = trusting();
     let mut running = Some(scene.stream("running"));
     let mut waiting: Vec<_> = requests
@@ -30,7 +31,7 @@ fn order(requests: Vec<Request<()>>) -> Vec<usize> {
     order
 }
 
-fn hinted(headers: &[(&'static str, &str)], hints: QueueHints) -> Request<()> {
+fn hinted(headers: &[(&'static str, &str)], hints: QueueHints) -> Request<NoBody> {
     let mut request = asked(headers);
     request.extensions_mut().insert(hints);
     request

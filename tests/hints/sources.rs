@@ -1,5 +1,6 @@
 //! Headers, extensions and the classifier: which wins.
 
+use crate::common::NoBody;
 use http::Request;
 use tower::{Layer, Service};
 use tower_policy_queue::QueueHints;
@@ -90,7 +91,7 @@ fn extensions_beat_headers_and_the_classifier_beats_both() {
         let layer = scene
             .layer
             .clone()
-            .classifier(move |_: &Request<()>| said.clone());
+            .classifier(move |_: &Request<NoBody>| said.clone());
         let mut answer = common::bell::Polled::new(layer.layer(scene.desk.clone()).call(told()));
         assert!(answer.poll().is_pending());
         let admission = scene.desk.admission("asked");
@@ -135,7 +136,7 @@ fn a_header_that_nobody_asks_cannot_be_wrong() {
 #[test]
 fn the_classifier_sees_the_whole_request() {
     let scene = trusting();
-    let by_path = |request: &Request<()>| QueueHints {
+    let by_path = |request: &Request<NoBody>| QueueHints {
         policy: request
             .uri()
             .path()

@@ -5,11 +5,12 @@ use std::{
     future::Future,
     net::SocketAddr,
     sync::{Arc, Mutex},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::{
@@ -28,16 +29,18 @@ use tokio::{
     task::{JoinHandle, yield_now},
     time::timeout,
 };
-use tower::{Layer, Service, service_fn};
-use tower_policy_queue::{PolicyQueueLayer, Rejection};
+use tower::{BoxError, Layer, Service, service_fn};
+use tower_policy_queue::{PolicyQueueLayer, Rejection, RequestBody};
 
 use crate::common::{
+    NoBody,
     desk::{get, policy},
     feed::{Broken, FedBody},
 };
 
 pub(crate) type Content = UnsyncBoxBody<Bytes, Broken>;
-type Work = Box<dyn FnOnce(Request<Incoming>) -> Response<Content> + Send>;
+pub(crate) type Asked = UnsyncBoxBody<Bytes, BoxError>;
+type Work = Box<dyn FnOnce(Request<Asked>) -> Response<Content> + Send>;
 
 /// Bounds every wait; a passing test comes nowhere near it.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -72,7 +75,7 @@ impl Order {
     /// Has the handler do this.
     pub(crate) fn serve(
         self,
-        work: impl FnOnce(Request<Incoming>) -> Response<Content> + Send + 'static,
+        work: impl FnOnce(Request<Asked>) -> Response<Content> + Send + 'static,
     ) {
         self.work
             .send(Box::new(work))
@@ -100,28 +103,43 @@ impl Orders {
     }
 }
 
-/// The handler, and what it is asked to do.
-pub(crate) fn handler() -> (
-    impl Service<Request<Incoming>, Response = Response<Content>, Error = Infallible, Future: Send>
-    + Clone
-    + Send
-    + 'static,
-    Orders,
-) {
-    let (orders, received) = mpsc::unbounded_channel();
-    let service = service_fn(move |request: Request<Incoming>| {
+/// The handler: it has the test do its work.
+#[derive(Clone)]
+pub(crate) struct Handler {
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl<B> Service<Request<B>> for Handler
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    type Response = Response<Content>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Content>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (work, told) = oneshot::channel();
         let path = request.uri().path().trim_start_matches('/').to_owned();
         // A test that is over takes no more orders.
-        let _ = orders.send(Order { path, work });
-        async move {
+        let _ = self.orders.send(Order { path, work });
+        Box::pin(async move {
             match told.await {
                 Ok(work) => Ok(work(request)),
                 Err(_) => std::future::pending().await,
             }
-        }
-    });
-    (service, Orders(received))
+        })
+    }
+}
+
+/// The handler, and what it is asked to do.
+pub(crate) fn handler() -> (Handler, Orders) {
+    let (orders, received) = mpsc::unbounded_channel();
+    (Handler { orders }, Orders(received))
 }
 
 /// Serves on a port of its own, both protocols.
@@ -131,7 +149,7 @@ where
         + Clone
         + Send
         + 'static,
-    B: Body<Data = Bytes, Error = Broken> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -178,8 +196,9 @@ impl Stage {
 
     /// What a request would meet that came now; it is taken back if it waits.
     fn probe(&self) -> Door {
-        let answer =
-            |_: Request<()>| async { Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())) };
+        let answer = |_: Request<RequestBody<NoBody>>| async {
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+        };
         match self
             .layer
             .layer(service_fn(answer))

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
-use hyper::body::Incoming;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -53,7 +52,7 @@ fn empty() -> Content {
         .boxed_unsync()
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Content>, Infallible> {
+async fn answer<B>(request: Request<B>) -> Result<Response<Content>, Infallible> {
     let builder = Response::builder()
         .header("x-kept", "as it is")
         .header("X-Twice", "1");

@@ -136,7 +136,10 @@ fn a_body_error_gives_the_slot_back_while_the_body_is_still_held() {
     assert_eq!(text(&mut body), "token");
     feed.error();
     assert!(second.waits());
-    assert!(matches!(body.poll_frame(), Poll::Ready(Some(Err(Broken)))));
+    let Poll::Ready(Some(Err(error))) = body.poll_frame() else {
+        panic!("the body fails");
+    };
+    assert!(error.is::<Broken>(), "with the error of the inner body");
     assert!(second.runs(), "nothing comes after an error");
     drop(body);
     assert!(

@@ -137,7 +137,7 @@ impl Drop for Fragile {
     }
 }
 
-impl Service<Request<()>> for Fragile {
+impl<B> Service<Request<B>> for Fragile {
     type Response = Response<FedBody>;
     type Error = Broken;
     type Future = Pending<Result<Response<FedBody>, Broken>>;
@@ -151,7 +151,7 @@ impl Service<Request<()>> for Fragile {
         }
     }
 
-    fn call(&mut self, request: Request<()>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         assert!(request.uri().path() != "/first", "{Broken}");
         pending()
     }

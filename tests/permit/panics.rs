@@ -133,8 +133,9 @@ fn a_panicking_classifier_takes_no_slot() {
     use tower_policy_queue::QueueHints;
 
     let mut scene = Scene::one_slot();
-    let classify =
-        |_: &http::Request<()>| -> QueueHints { panic!("{}", crate::common::feed::Broken) };
+    let classify = |_: &http::Request<crate::common::NoBody>| -> QueueHints {
+        panic!("{}", crate::common::feed::Broken)
+    };
     let mut service = scene
         .layer
         .clone()

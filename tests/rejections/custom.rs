@@ -6,7 +6,7 @@ use futures::FutureExt;
 use http::{HeaderValue, Response, StatusCode};
 use tower::{Layer, Service, ServiceExt};
 use tower_policy_queue::{
-    DefaultResponseForRejection, PolicyQueue, PolicyQueueLayer, Rejection, ResponseBody,
+    DefaultResponseForRejection, PolicyQueue, PolicyQueueLayer, Reason, Rejection, ResponseBody,
     ResponseForRejection,
 };
 
@@ -22,7 +22,7 @@ use crate::{
 
 fn refused_by<C, R>(mut service: PolicyQueue<Desk, C, R>) -> Response<ResponseBody<FedBody>>
 where
-    C: tower_policy_queue::Classify<()>,
+    C: tower_policy_queue::Classify<crate::common::NoBody>,
     R: ResponseForRejection<FedBody> + Clone,
 {
     let mut running = Polled::new(service.call(get("running")));
@@ -53,7 +53,7 @@ fn a_closure_makes_the_response() {
     );
     let rejection = response.extensions().get::<Rejection>();
     assert!(
-        matches!(rejection, Some(Rejection::QueueRejected { dominion: Some(id), .. }) if &**id == "pool"),
+        matches!(rejection.map(Rejection::reason), Some(Reason::QueueRejected { dominion: Some(id), .. }) if &**id == "pool"),
         "but the typed reason, for layers outside"
     );
     match Polled::new(response.into_body()).poll_frame() {

@@ -9,6 +9,7 @@ mod custom;
 mod teardown;
 
 use bytes::Bytes;
+use common::NoBody;
 use common::{
     desk::{Client, Scene, get, policy},
     feed::FedBody,
@@ -19,7 +20,8 @@ use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
 use serde_json::{Value, json};
 use tower::{Layer, Service, service_fn};
-use tower_policy_queue::{LimitKind, PolicyQueueLayer, Rejection, ResponseBody};
+use tower_policy_queue::RequestBody;
+use tower_policy_queue::{LimitKind, PolicyQueueLayer, Reason, Rejection, ResponseBody};
 
 /// One slot, and room for two in the queue.
 const NARROW: &str = "dominions: [{id: pool, kind: remote, max_concurrency: 1, max_queue: 2}]";
@@ -41,7 +43,7 @@ headers: {{raw_isl_tokens: x-raw, cached_tokens: x-cached, worker: x-worker}}
     )
 }
 
-fn sized(raw: u64, cached: u64) -> Request<()> {
+fn sized(raw: u64, cached: u64) -> Request<NoBody> {
     let mut request = get("sized");
     request.headers_mut().insert("x-raw", raw.into());
     request.headers_mut().insert("x-cached", cached.into());
@@ -52,8 +54,8 @@ fn sized(raw: u64, cached: u64) -> Request<()> {
 struct Case {
     yaml: String,
     /// What waits already, behind the one request that runs.
-    queued: Vec<Request<()>>,
-    request: Request<()>,
+    queued: Vec<Request<NoBody>>,
+    request: Request<NoBody>,
     status: u16,
     /// The error, less its message.
     error: Value,
@@ -218,8 +220,8 @@ fn a_limit_of_zero_means_never_queue_and_still_admits_at_once() {
     let mut scene = Scene::new(policy(&limited("request_queue_limit_per_worker: 0")));
     let _running = scene.stream("running");
     let rejection = scene.refusal("refused").expect("nothing may be queued");
-    match rejection {
-        Rejection::ClassLimit {
+    match rejection.reason() {
+        Reason::ClassLimit {
             policy_class,
             kind,
             current,
@@ -227,7 +229,7 @@ fn a_limit_of_zero_means_never_queue_and_still_admits_at_once() {
             ..
         } => {
             assert_eq!(
-                (&*policy_class, kind, current, limit),
+                (&**policy_class, *kind, *current, *limit),
                 ("chat", LimitKind::Requests, 0, 0)
             );
         }
@@ -273,7 +275,7 @@ fn names_in_an_answer_are_those_of_the_policy_not_of_the_request() {
 
 #[test]
 fn a_rejection_is_a_whole_http_response_for_any_inner_body() {
-    let inner = service_fn(|_: Request<()>| {
+    let inner = service_fn(|_: Request<RequestBody<NoBody>>| {
         std::future::pending::<Result<Response<Full<Bytes>>, std::convert::Infallible>>()
     });
     let mut service = PolicyQueueLayer::new(policy(REJECTS)).layer(inner);

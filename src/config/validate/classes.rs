@@ -4,7 +4,8 @@ use std::{num::NonZeroU64, sync::Arc};
 
 use super::{Findings, numbers};
 use crate::config::{
-    BusyThreshold, ClassLimits, PolicyClass, QueuePolicy, names, path::Path, schema::RawClass,
+    BusyThreshold, ClassLimits, HoldUntil, PolicyClass, PrefillUntil, QueuePolicy, names,
+    path::Path, schema::RawClass,
 };
 
 /// The class `raw`, whatever of it is right. Its name and its cell are the profile's matter.
@@ -24,25 +25,66 @@ pub(super) fn resolve(
         profile: profile.cloned(),
         quantum: numbers::positive(found, path.key("quantum"), raw.quantum)
             .unwrap_or(NonZeroU64::MIN),
-        order: order(found, path.key("queue_policy"), raw.queue_policy.as_deref()),
+        order: one_of(
+            found,
+            path.key("queue_policy"),
+            raw.queue_policy.as_deref(),
+            &[("fcfs", QueuePolicy::Fcfs), ("wspt", QueuePolicy::Wspt)],
+        ),
         busy: busy(found, path, &raw),
         limits: limits(found, path, &raw),
+        max_queue_wait: numbers::milliseconds(
+            found,
+            path.key("max_queue_wait_ms"),
+            raw.max_queue_wait_ms,
+        ),
+        hold_until: one_of(
+            found,
+            path.key("hold_until"),
+            raw.hold_until.as_deref(),
+            &[
+                ("headers", HoldUntil::Headers),
+                ("first_byte", HoldUntil::FirstByte),
+                ("body_end", HoldUntil::BodyEnd),
+            ],
+        ),
+        max_hold: numbers::milliseconds(found, path.key("max_hold_ms"), raw.max_hold_ms),
+        prefill_until: one_of(
+            found,
+            path.key("prefill_until"),
+            raw.prefill_until.as_deref(),
+            &[
+                ("headers", PrefillUntil::Headers),
+                ("first_byte", PrefillUntil::FirstByte),
+            ],
+        ),
     }
 }
 
-fn order(found: &mut Findings, path: Path<'_>, order: Option<&str>) -> QueuePolicy {
-    match order {
-        None | Some("fcfs") => QueuePolicy::Fcfs,
-        Some("wspt") => QueuePolicy::Wspt,
-        Some(other) => {
-            let other = names::quote(other);
-            found.report(
-                path,
-                format!("is {other}; it should be \"fcfs\" or \"wspt\""),
-            );
-            QueuePolicy::default()
-        }
-    }
+/// The value of a word, or the default.
+fn one_of<T: Copy + Default>(
+    found: &mut Findings,
+    path: Path<'_>,
+    word: Option<&str>,
+    words: &[(&str, T)],
+) -> T {
+    let Some(word) = word else {
+        return T::default();
+    };
+    let known = words.iter().find(|(known, _)| *known == word);
+    known.map(|&(_, value)| value).unwrap_or_else(|| {
+        let words: Vec<_> = words
+            .iter()
+            .map(|(word, _)| format!("\"{word}\""))
+            .collect();
+        let message = format!(
+            "is {}; it should be {}",
+            names::quote(word),
+            words.join(" or ")
+        );
+        found.report(path, message);
+        T::default()
+    })
 }
 
 fn busy(found: &mut Findings, path: Path<'_>, raw: &RawClass) -> BusyThreshold {

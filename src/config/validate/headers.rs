@@ -27,6 +27,7 @@ pub(super) fn resolve(found: &mut Findings, raw: RawHeaders) -> Headers {
         priority_jump: fields.resolve("priority_jump", raw.priority_jump, None),
         worker: fields.resolve("worker", raw.worker, None),
         allowed_workers: fields.resolve("allowed_workers", raw.allowed_workers, None),
+        max_queue_wait_ms: fields.resolve("max_queue_wait_ms", raw.max_queue_wait_ms, None),
     }
 }
 

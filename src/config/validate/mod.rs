@@ -14,6 +14,7 @@ mod matrix;
 mod numbers;
 mod placement;
 mod profiles;
+mod requests;
 #[cfg(test)]
 mod tests;
 mod unique;
@@ -83,8 +84,20 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
         raw.local_models.unwrap_or_default(),
         lookup,
     );
-    vram::check(&mut found, &dominions, &workers, raw.profiles);
+    let model_profiles = vram::check(&mut found, &dominions, &workers, raw.profiles);
     let headers = headers::resolve(&mut found, raw.headers.unwrap_or_default());
+    let default_wait = numbers::milliseconds(
+        &mut found,
+        root.key("max_queue_wait_ms"),
+        raw.max_queue_wait_ms,
+    );
+    for class in &mut classes {
+        class.max_queue_wait = class.max_queue_wait.or(default_wait);
+    }
+    let read_ahead =
+        requests::read_ahead(&mut found, raw.read_ahead_bytes, raw.read_ahead_total_bytes);
+    let statuses = requests::statuses(&mut found, raw.statuses);
+    let bypass = requests::bypass(&mut found, raw.bypass);
 
     if !found.is_empty() {
         return Err(found);
@@ -99,10 +112,12 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
             .map(|entry| entry.dominion)
             .collect(),
         workers: workers.list.into_iter().map(Arc::new).collect(),
-        worker_by_id: workers.by_id,
-        dominion_of_model: workers.placement.into_dominions(),
         default_dominion,
         headers,
+        model_profiles,
+        read_ahead,
+        statuses,
+        bypass,
     })
 }
 
@@ -115,9 +130,11 @@ pub(super) fn empty() -> PolicyConfig {
         classes,
         dominions: Vec::new(),
         workers: Vec::new(),
-        worker_by_id: HashMap::new(),
-        dominion_of_model: HashMap::new(),
         default_dominion: None,
         headers: super::Headers::default(),
+        model_profiles: Vec::new(),
+        read_ahead: Default::default(),
+        statuses: HashMap::new(),
+        bypass: Default::default(),
     }
 }

@@ -1,6 +1,6 @@
 //! Ranges.
 
-use std::num::NonZeroU64;
+use std::{num::NonZeroU64, time::Duration};
 
 use super::Findings;
 use crate::config::{
@@ -20,6 +20,22 @@ pub(super) fn positive(
     value: Option<Whole>,
 ) -> Option<NonZeroU64> {
     in_range(found, path, value?, 1).and_then(NonZeroU64::new)
+}
+
+/// A time, in milliseconds, that may not be 0.
+pub(super) fn milliseconds(
+    found: &mut Findings,
+    path: Path<'_>,
+    value: Option<Whole>,
+) -> Option<Duration> {
+    let value = positive(found, path, value)?;
+    Some(Duration::from_millis(value.get()))
+}
+
+/// A size, in bytes, that may be 0.
+pub(super) fn bytes(found: &mut Findings, path: Path<'_>, value: Option<Whole>) -> Option<usize> {
+    let value = count(found, path, value)?;
+    Some(usize::try_from(value).unwrap_or(usize::MAX))
 }
 
 /// A count of things held in memory that may not be 0.

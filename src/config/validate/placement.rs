@@ -72,11 +72,6 @@ impl Placement {
     pub(super) fn serves(&self, model: &str) -> bool {
         self.0.contains_key(model)
     }
-
-    pub(super) fn into_dominions(self) -> HashMap<String, Option<usize>> {
-        let dominion = |(model, placed): (String, Placed)| (model, placed.binding.dominion());
-        self.0.into_iter().map(dominion).collect()
-    }
 }
 
 impl Clash<'_> {

@@ -27,6 +27,10 @@ pub(super) fn synthetic(classes: &mut Vec<PolicyClass>) -> Profile {
         order: Default::default(),
         busy: Default::default(),
         limits: Default::default(),
+        max_queue_wait: None,
+        hold_until: Default::default(),
+        max_hold: None,
+        prefill_until: Default::default(),
     });
     Profile {
         families: HashMap::new(),

@@ -88,15 +88,17 @@ default_dominion: l
     );
     let ids: Vec<_> = policy.workers.iter().map(|worker| &*worker.id).collect();
     assert_eq!(ids, ["e", "f", "q"]);
-    assert_eq!(policy.worker_by_id["q"], 2);
     assert_eq!(policy.workers[2].max_num_batched_tokens, Some(9));
     assert!(policy.workers[2].endpoint.is_none());
     assert_eq!(policy.default_dominion, Some(1));
-    let placed = |model: &str| policy.dominion_of_model.get(model).copied();
-    assert_eq!(placed("a"), Some(Some(0)));
-    assert_eq!(placed("e"), None);
-    assert_eq!(placed("f"), Some(None));
-    assert_eq!(placed("q"), Some(Some(1)));
+    let served: Vec<_> = policy.models().collect();
+    assert_eq!(served, ["a", "b", "f", "q"]);
+    let dominions: Vec<_> = policy
+        .workers
+        .iter()
+        .map(|worker| worker.dominion)
+        .collect();
+    assert_eq!(dominions, [Some(0), None, Some(1)]);
 }
 
 #[test]

@@ -11,17 +11,18 @@ use super::{
     unique::{self, Unique},
     workers::{Estimate, Workers},
 };
-use crate::config::{names, path::Path, schema::RawSelection};
+use crate::config::{ModelProfile, names, path::Path, schema::RawSelection};
 
 /// Sums of decimal fractions are off by less than this share: 0.1 + 0.2 fits into 0.3.
 const ROUNDING: f64 = 1e-9;
 
+/// Checks the profiles; the answer is the local models that each selects.
 pub(super) fn check(
     found: &mut Findings,
     dominions: &Dominions,
     workers: &Workers,
     profiles: Option<Vec<RawSelection>>,
-) {
+) -> Vec<ModelProfile> {
     let mut check = Check {
         found,
         dominions,
@@ -30,8 +31,10 @@ pub(super) fn check(
     };
     let Some(profiles) = profiles.filter(|profiles| !profiles.is_empty()) else {
         let all = 0..workers.estimates.len();
-        return check.fits(Path::Root.key("local_models"), None, all);
+        check.fits(Path::Root.key("local_models"), None, all);
+        return Vec::new();
     };
+    let mut resolved = Vec::new();
     let root = Path::Root;
     let list = root.key("profiles");
     let mut unique = Unique::at_key(list, "name");
@@ -47,8 +50,12 @@ pub(super) fn check(
                 .report(path, "is missing; a profile lists the models that it loads");
         }
         let selected = check.select(path, profile.models.unwrap_or_default());
+        let local = |&index: &usize| workers.list[workers.endpoints + index].id.to_string();
+        let models = selected.iter().map(local).collect();
         check.fits(path, Some(&name), selected);
+        resolved.push(ModelProfile { name, models });
     }
+    resolved
 }
 
 struct Check<'a> {

@@ -1,0 +1,99 @@
+//! What concerns all requests, whatever their class.
+
+use std::collections::HashMap;
+
+use http::{Method, StatusCode};
+
+use super::{Findings, numbers};
+use crate::config::{
+    Bypass, ReadAhead, names,
+    path::Path,
+    value::{Map, Whole},
+};
+
+/// The codes of the answers whose status may be another.
+const CODES: [&str; 10] = [
+    "queue_rejected",
+    "queue_full",
+    "policy_class_queue_limit",
+    "queue_timeout",
+    "queue_unavailable",
+    "no_eligible_worker",
+    "profile_switch",
+    "hold_timeout",
+    "request_body_error",
+    "invalid_queue_header",
+];
+
+pub(super) fn read_ahead(
+    found: &mut Findings,
+    request: Option<Whole>,
+    total: Option<Whole>,
+) -> ReadAhead {
+    let root = Path::Root;
+    let default = ReadAhead::default();
+    let mut bytes = |key, value| numbers::bytes(found, root.key(key), value);
+    ReadAhead {
+        request: bytes("read_ahead_bytes", request).unwrap_or(default.request),
+        total: bytes("read_ahead_total_bytes", total).unwrap_or(default.total),
+    }
+}
+
+pub(super) fn statuses(
+    found: &mut Findings,
+    raw: Option<Map<Whole>>,
+) -> HashMap<String, StatusCode> {
+    let root = Path::Root;
+    let statuses = root.key("statuses");
+    let mut resolved = HashMap::new();
+    for (code, Whole(status)) in raw.map(|raw| raw.0).unwrap_or_default() {
+        let path = statuses.entry(&code);
+        if !CODES.contains(&&*code) {
+            let known = names::list(CODES.len(), CODES);
+            found.report(
+                path,
+                format!("there is no answer of that code; there are: {known}"),
+            );
+            continue;
+        }
+        // An answer that is no error would be taken for the backend's.
+        let status = u16::try_from(status)
+            .ok()
+            .filter(|status| (400..=599).contains(status));
+        match status.and_then(|status| StatusCode::from_u16(status).ok()) {
+            Some(status) => {
+                resolved.insert(code.to_string(), status);
+            }
+            None => found.report(path, "should be a status from 400 to 599"),
+        }
+    }
+    resolved
+}
+
+pub(super) fn bypass(found: &mut Findings, raw: Option<Vec<Option<String>>>) -> Bypass {
+    let root = Path::Root;
+    let list = root.key("bypass");
+    let mut bypass = Bypass::default();
+    for (index, entry) in raw.unwrap_or_default().into_iter().enumerate() {
+        let entry = entry.unwrap_or_default();
+        let method = Method::from_bytes(entry.as_bytes()).ok();
+        match method.filter(|method| {
+            method
+                .as_str()
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase())
+        }) {
+            _ if entry.starts_with('/') => bypass.path_prefixes.push(entry),
+            Some(method) => bypass.methods.push(method),
+            None => {
+                let message = format!(
+                    "is {}; it should be the beginning of a path, such as /health, or a method, \
+                     such as OPTIONS",
+                    names::quote(&entry)
+                );
+                found.report(list.index(index), message);
+            }
+        }
+    }
+    bypass
+}

@@ -1,0 +1,448 @@
+//! Changes to a layer while it runs, and its end.
+
+use std::{collections::HashSet, error::Error, fmt, future::poll_fn, sync::Arc, task::Poll};
+
+use super::shared::Core;
+use crate::{
+    config::{self, is_name},
+    pool::{Condition, Pool},
+};
+
+/// A handle on the queues of a layer: to change them while they run, and to end them.
+///
+/// Each change takes effect at once: whoever may go after it goes. Nobody who is queued is evicted
+/// by a change of limits, and nobody's response is cut off, except by
+/// [`switch_profile`](Self::switch_profile).
+///
+/// ```
+/// use tower_policy_queue::{PolicyConfig, PolicyQueueLayer};
+///
+/// let config: PolicyConfig = "dominions: [{id: gpu, kind: remote, max_concurrency: 4}]".parse()?;
+/// let layer = PolicyQueueLayer::new(config);
+/// let handle = layer.handle();
+/// handle.set_max_concurrency("gpu", Some(8))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct PolicyQueueHandle {
+    core: Arc<Core>,
+}
+
+/// A remote worker to be added while the layer runs: what an entry of `endpoints:` says.
+#[derive(Clone, Debug)]
+pub struct WorkerSpec {
+    id: String,
+    dominion: Option<String>,
+    models: Option<Vec<String>>,
+    max_num_batched_tokens: Option<u64>,
+    protocol: Option<String>,
+    base_url: Option<String>,
+    api_key: Option<Secret>,
+}
+
+/// A key, left out of `Debug`.
+#[derive(Clone)]
+struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl WorkerSpec {
+    /// A worker in no dominion, that serves the model of its own name.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            dominion: None,
+            models: None,
+            max_num_batched_tokens: None,
+            protocol: None,
+            base_url: None,
+            api_key: None,
+        }
+    }
+
+    /// The dominion whose slots its requests take.
+    #[must_use]
+    pub fn dominion(self, id: impl Into<String>) -> Self {
+        Self {
+            dominion: Some(id.into()),
+            ..self
+        }
+    }
+
+    /// The models it serves.
+    #[must_use]
+    pub fn models<M: Into<String>>(self, models: impl IntoIterator<Item = M>) -> Self {
+        Self {
+            models: Some(models.into_iter().map(Into::into).collect()),
+            ..self
+        }
+    }
+
+    /// What `prefill_busy_threshold_frac` is a multiple of, in tokens.
+    #[must_use]
+    pub fn max_num_batched_tokens(self, tokens: u64) -> Self {
+        Self {
+            max_num_batched_tokens: Some(tokens),
+            ..self
+        }
+    }
+
+    /// The protocol it speaks, carried to the inner service.
+    #[must_use]
+    pub fn protocol(self, protocol: impl Into<String>) -> Self {
+        Self {
+            protocol: Some(protocol.into()),
+            ..self
+        }
+    }
+
+    /// Where it listens, carried to the inner service.
+    #[must_use]
+    pub fn base_url(self, base_url: impl Into<String>) -> Self {
+        Self {
+            base_url: Some(base_url.into()),
+            ..self
+        }
+    }
+
+    /// Its key, carried to the inner service.
+    #[must_use]
+    pub fn api_key(self, api_key: impl Into<String>) -> Self {
+        Self {
+            api_key: Some(Secret(api_key.into())),
+            ..self
+        }
+    }
+}
+
+impl PolicyQueueHandle {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
+    /// Adds a worker.
+    ///
+    /// # Errors
+    ///
+    /// If its id is not a name or is taken, if its dominion does not exist or is a local one, or if
+    /// one of its models is served in another dominion.
+    pub fn add_worker(&self, spec: WorkerSpec) -> Result<(), ChangeError> {
+        let WorkerSpec {
+            id,
+            dominion,
+            models,
+            max_num_batched_tokens,
+            protocol,
+            base_url,
+            api_key,
+        } = spec;
+        if !is_name(&id) {
+            return Err(ChangeError::InvalidWorker { id });
+        }
+        let dominion = match dominion {
+            Some(dominion) => Some(self.dominion(&dominion)?),
+            None => None,
+        };
+        let id: Arc<str> = id.into();
+        let worker = Arc::new(config::Worker {
+            models: models.unwrap_or_else(|| vec![id.to_string()]),
+            dominion,
+            max_num_batched_tokens,
+            endpoint: Some(Arc::new(config::Endpoint {
+                id: Arc::clone(&id),
+                protocol,
+                base_url,
+                api_key: api_key.map(|Secret(key)| key),
+            })),
+            id,
+        });
+        let mut places = self.core.places_mut();
+        if places.of_worker(&worker.id).is_some() {
+            return Err(ChangeError::WorkerExists {
+                id: worker.id.to_string(),
+            });
+        }
+        if let Some(model) = places.model_elsewhere(&worker) {
+            return Err(ChangeError::ModelElsewhere {
+                model: model.to_owned(),
+            });
+        }
+        places.add(&worker);
+        // Under the same lock, so that a request that finds the place finds the worker.
+        self.core.pool(dominion).add_worker(worker);
+        Ok(())
+    }
+
+    /// Takes a worker out of service for good. Requests that could go to no other are answered with
+    /// `no_eligible_worker`; those that it has finish.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such worker.
+    pub fn remove_worker(&self, id: &str) -> Result<(), ChangeError> {
+        let mut places = self.core.places_mut();
+        let dominion = places.of_worker(id).ok_or_else(|| unknown_worker(id))?;
+        let models = self.core.pool(dominion).remove_worker(id);
+        places.remove(id, &models);
+        Ok(())
+    }
+
+    /// Gives a worker no more requests, or requests again. Those that it has finish; those that
+    /// wait for it alone go on waiting, and others like them are answered with
+    /// `no_eligible_worker`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such worker.
+    pub fn drain_worker(&self, id: &str, draining: bool) -> Result<(), ChangeError> {
+        self.set_condition(id, |condition| condition.draining = draining)
+    }
+
+    /// Keeps requests from a worker while it is overloaded.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such worker.
+    pub fn set_overloaded(&self, id: &str, overloaded: bool) -> Result<(), ChangeError> {
+        self.set_condition(id, |condition| condition.overloaded = overloaded)
+    }
+
+    /// Keeps requests from a worker that do not tolerate `taint`:
+    /// see [`QueueHints::tolerations`](crate::QueueHints::tolerations).
+    ///
+    /// # Errors
+    ///
+    /// If there is no such worker.
+    pub fn set_taint(&self, id: &str, taint: &str, tainted: bool) -> Result<(), ChangeError> {
+        self.set_condition(id, |condition| {
+            if tainted {
+                condition.taints.insert(taint.into());
+            } else {
+                condition.taints.remove(taint);
+            }
+        })
+    }
+
+    /// Changes how many slots a dominion has; `None` is unlimited. If there are fewer than are
+    /// taken, none is handed out until enough are back.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such dominion, or for a limit of 0.
+    pub fn set_max_concurrency(
+        &self,
+        dominion: &str,
+        slots: Option<usize>,
+    ) -> Result<(), ChangeError> {
+        if slots == Some(0) {
+            return Err(ChangeError::Zero);
+        }
+        self.pool(dominion)?.set_max_concurrency(slots);
+        Ok(())
+    }
+
+    /// Changes how many requests may wait in a dominion.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such dominion, or for a limit of 0.
+    pub fn set_max_queue(&self, dominion: &str, max_queue: usize) -> Result<(), ChangeError> {
+        if max_queue == 0 {
+            return Err(ChangeError::Zero);
+        }
+        self.pool(dominion)?.set_max_queue(max_queue);
+        Ok(())
+    }
+
+    /// Loads the local models of a profile and no others, as far as the layer knows: requests that
+    /// wait for other local models, or run on them, are answered with `profile_switch`, and a
+    /// response that is under way ends with a [`SlotRevoked`](crate::SlotRevoked). The rest is not
+    /// touched. Until the first switch, all local models are taken to be loaded.
+    ///
+    /// # Errors
+    ///
+    /// If the policy has no such profile.
+    pub fn switch_profile(&self, name: &str) -> Result<(), ChangeError> {
+        let profiles = &self.core.policy().model_profiles;
+        let profile = profiles.iter().find(|profile| profile.name == name);
+        let profile = profile.ok_or_else(|| ChangeError::UnknownProfile {
+            name: name.to_owned(),
+        })?;
+        let models: HashSet<&str> = profile.models.iter().map(String::as_str).collect();
+        self.core
+            .pools()
+            .for_each(|pool| pool.switch_profile(&models));
+        Ok(())
+    }
+
+    /// Ends the queue of a dominion: whoever waits in it, and whoever comes, is answered with
+    /// `queue_unavailable`. Those who have a slot finish.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such dominion.
+    pub fn close_dominion(&self, id: &str) -> Result<(), ChangeError> {
+        self.pool(id)?.close();
+        Ok(())
+    }
+
+    /// Ends all queues, that of the requests without a dominion too.
+    pub fn shutdown(&self) {
+        self.core.pools().for_each(|pool| pool.close());
+    }
+
+    /// What the layer has in hand right now, all dominions together.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage {
+            read_ahead_bytes: self.core.read_ahead_bytes(),
+            ..Usage::default()
+        };
+        for pool in self.core.pools() {
+            let counts = pool.counts();
+            usage.slots_in_use += counts.in_use;
+            usage.waiting += counts.waiting;
+            usage.prefill_tokens = usage.prefill_tokens.saturating_add(counts.prefill);
+        }
+        usage
+    }
+
+    /// Waits until no request has a slot. New ones may come meanwhile, unless the queues are
+    /// [shut down](Self::shutdown).
+    pub async fn drained(&self) {
+        for pool in self.core.pools() {
+            poll_fn(|cx| pool.poll_idle(cx)).await;
+        }
+        // Others may have come while the last ones went.
+        poll_fn(|cx| {
+            let pending = self
+                .core
+                .pools()
+                .filter(|pool| pool.poll_idle(cx).is_pending());
+            if pending.count() == 0 {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    fn set_condition(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut Condition),
+    ) -> Result<(), ChangeError> {
+        let places = self.core.places();
+        let dominion = places.of_worker(id).ok_or_else(|| unknown_worker(id))?;
+        self.core.pool(dominion).set_condition(id, change);
+        Ok(())
+    }
+
+    fn dominion(&self, id: &str) -> Result<usize, ChangeError> {
+        let index = self.core.dominion_ids().position(|known| known == id);
+        index.ok_or_else(|| ChangeError::UnknownDominion { id: id.to_owned() })
+    }
+
+    fn pool(&self, dominion: &str) -> Result<&Arc<Pool>, ChangeError> {
+        self.dominion(dominion)
+            .map(|index| self.core.pool(Some(index)))
+    }
+}
+
+impl fmt::Debug for PolicyQueueHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dominions: Vec<_> = self.core.dominion_ids().collect();
+        f.debug_struct("PolicyQueueHandle")
+            .field("dominions", &dominions)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a layer has in hand: see [`PolicyQueueHandle::usage`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Requests that have a slot, those without a dominion included.
+    pub slots_in_use: usize,
+    /// Requests that are parked.
+    pub waiting: usize,
+    /// Uncached tokens of the requests whose first byte has not come.
+    pub prefill_tokens: u64,
+    /// Bytes of request bodies that were read ahead and not yet handed on.
+    pub read_ahead_bytes: usize,
+}
+
+fn unknown_worker(id: &str) -> ChangeError {
+    ChangeError::UnknownWorker { id: id.to_owned() }
+}
+
+/// Why a change was refused. Nothing was changed then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// There is no dominion of this id.
+    #[non_exhaustive]
+    UnknownDominion {
+        /// The id.
+        id: String,
+    },
+    /// There is no worker of this id.
+    #[non_exhaustive]
+    UnknownWorker {
+        /// The id.
+        id: String,
+    },
+    /// The policy has no profile of this name.
+    #[non_exhaustive]
+    UnknownProfile {
+        /// The name.
+        name: String,
+    },
+    /// A worker of this id is there already.
+    #[non_exhaustive]
+    WorkerExists {
+        /// The id.
+        id: String,
+    },
+    /// The id is empty, or has characters outside `[A-Za-z0-9_.-]`.
+    #[non_exhaustive]
+    InvalidWorker {
+        /// The id.
+        id: String,
+    },
+    /// The model is served by workers of another dominion.
+    #[non_exhaustive]
+    ModelElsewhere {
+        /// The model.
+        model: String,
+    },
+    /// A limit must be at least 1.
+    Zero,
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownDominion { id } => write!(f, "there is no dominion `{id}`"),
+            Self::UnknownWorker { id } => write!(f, "there is no worker `{id}`"),
+            Self::UnknownProfile { name } => write!(f, "the policy has no profile `{name}`"),
+            Self::WorkerExists { id } => write!(f, "there is a worker `{id}` already"),
+            Self::InvalidWorker { id } => {
+                write!(
+                    f,
+                    "`{id}` is no id: one or more of A-Z, a-z, 0-9, `_`, `.` and `-`"
+                )
+            }
+            Self::ModelElsewhere { model } => {
+                write!(f, "model `{model}` is served in another dominion")
+            }
+            Self::Zero => f.write_str("a limit must be at least 1"),
+        }
+    }
+}
+
+impl Error for ChangeError {}

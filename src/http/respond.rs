@@ -1,0 +1,109 @@
+//! The response to a request that is turned away.
+
+use bytes::Bytes;
+use http::{
+    HeaderName, HeaderValue, Response,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
+
+use super::{Reason, Rejection, ResponseBody, json};
+
+/// Makes the response to a request that is turned away. Implemented for closures from
+/// `&Rejection` to `Response<B>`.
+///
+/// Whoever made it, the layer adds the [`Rejection`] to the response's extensions, and the headers
+/// `x-policy-queue-reason`, `retry-after` and `retry-after-ms` where they apply and the response
+/// does not have them.
+///
+/// ```
+/// use http::Response;
+/// use http_body_util::Full;
+/// use bytes::Bytes;
+/// use tower_policy_queue::{PolicyConfig, PolicyQueueLayer, Rejection};
+///
+/// let layer = PolicyQueueLayer::new(PolicyConfig::default()).on_rejection(|rejection: &Rejection| {
+///     let body = Full::new(Bytes::from(rejection.to_string()));
+///     let mut response = Response::new(body);
+///     *response.status_mut() = rejection.status();
+///     response
+/// });
+/// # let _ = layer;
+/// ```
+pub trait ResponseForRejection<B> {
+    /// The response.
+    fn response_for_rejection(&self, rejection: &Rejection) -> Response<ResponseBody<B>>;
+}
+
+impl<B, F> ResponseForRejection<B> for F
+where
+    F: Fn(&Rejection) -> Response<B>,
+{
+    fn response_for_rejection(&self, rejection: &Rejection) -> Response<ResponseBody<B>> {
+        self(rejection).map(ResponseBody::without_slot)
+    }
+}
+
+/// Answers with the JSON that OpenAI clients read: `{"error": {"message", "type", "code", "param"}}`.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct DefaultResponseForRejection;
+
+impl<B> ResponseForRejection<B> for DefaultResponseForRejection {
+    fn response_for_rejection(&self, rejection: &Rejection) -> Response<ResponseBody<B>> {
+        let body = ResponseBody::full(Bytes::from(to_json(rejection.reason())));
+        let mut response = Response::new(body);
+        *response.status_mut() = rejection.status();
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(CONTENT_TYPE, json);
+        response
+    }
+}
+
+const REASON: HeaderName = HeaderName::from_static("x-policy-queue-reason");
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+
+/// The response of the layer itself.
+pub(super) fn turned_away<B>(
+    rejection: Rejection,
+    respond: &impl ResponseForRejection<B>,
+) -> Response<ResponseBody<B>> {
+    let mut response = respond.response_for_rejection(&rejection);
+    let headers = response.headers_mut();
+    headers
+        .entry(REASON)
+        .or_insert(HeaderValue::from_static(rejection.code()));
+    if let Some(retry_after) = rejection.retry_after() {
+        let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+        headers.entry(RETRY_AFTER).or_insert(seconds.into());
+        let milliseconds = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
+        headers.entry(RETRY_AFTER_MS).or_insert(milliseconds.into());
+    }
+    response.extensions_mut().insert(rejection);
+    response
+}
+
+fn to_json(reason: &Reason) -> String {
+    let mut error = json::Object::new();
+    error.text("message", &reason.to_string());
+    error.text("type", reason.error_type());
+    error.text("code", reason.code());
+    error.null("param");
+    match reason {
+        Reason::ClassLimit {
+            policy_class,
+            kind,
+            current,
+            limit,
+        } => {
+            error.text("policy_class", policy_class);
+            error.text("limit_kind", kind.as_str());
+            error.number("current", *current);
+            error.number("limit", *limit);
+        }
+        Reason::InvalidHeader { name, .. } => error.text("header", name.as_str()),
+        _ => {}
+    }
+    let mut body = json::Object::new();
+    body.object("error", error);
+    body.finish()
+}

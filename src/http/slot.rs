@@ -1,0 +1,101 @@
+//! What a request runs under.
+
+use std::{
+    error::Error,
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use crate::{
+    config::{HoldUntil, PrefillUntil},
+    pool::{Grant, Permit, Revoked, Share},
+};
+
+/// The claim of a running request.
+#[derive(Debug)]
+pub(super) enum Slot {
+    /// Its own permit.
+    Own(Permit),
+    /// A share of its parent's: it was sent, with the parent's extensions, by a handler that runs
+    /// under the same dominion, and must not wait for the slot that the handler has.
+    Parents(Share),
+    /// It bypasses the policy.
+    None,
+}
+
+impl Slot {
+    pub(super) fn grant(&self) -> Option<&Arc<Grant>> {
+        match self {
+            Self::Own(permit) => Some(permit.grant()),
+            Self::Parents(share) => Some(share.grant()),
+            Self::None => None,
+        }
+    }
+
+    /// Ready once the slot was taken back; whoever runs under it must stop then.
+    pub(super) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<Revoked> {
+        match self {
+            Self::Own(permit) => permit.poll_revoked(cx),
+            Self::Parents(_) | Self::None => Poll::Pending,
+        }
+    }
+
+    /// The head of the response came; the answer is what is left to hold.
+    pub(super) fn after_head(self) -> Self {
+        let Self::Own(permit) = self else {
+            return self;
+        };
+        let (hold, prefill) = (
+            permit.grant().class().hold_until,
+            permit.grant().class().prefill_until,
+        );
+        if prefill == PrefillUntil::Headers {
+            permit.end_prefill();
+        }
+        if hold == HoldUntil::Headers {
+            Self::None
+        } else {
+            Self::Own(permit)
+        }
+    }
+
+    /// A data frame of the response came.
+    pub(super) fn after_data(&mut self) {
+        if let Self::Own(permit) = self {
+            permit.end_prefill();
+            if permit.grant().class().hold_until == HoldUntil::FirstByte {
+                *self = Self::None;
+            }
+        }
+    }
+}
+
+/// Why a response body ended early: its slot was taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotRevoked {
+    revoked: Revoked,
+}
+
+impl SlotRevoked {
+    pub(super) fn new(revoked: Revoked) -> Self {
+        Self { revoked }
+    }
+
+    /// True if the profile in force does not have its local model any more; otherwise it held its
+    /// slot for as long as its class may.
+    pub fn is_profile_switch(&self) -> bool {
+        self.revoked == Revoked::ProfileSwitch
+    }
+}
+
+impl fmt::Display for SlotRevoked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.revoked {
+            Revoked::HoldExpired => "the response took longer than its class may hold a slot",
+            Revoked::ProfileSwitch => "request cancelled for profile switch",
+        })
+    }
+}
+
+impl Error for SlotRevoked {}

@@ -1,0 +1,152 @@
+//! Changes to a dominion while it runs.
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use super::{
+    Grant, Pool, Refused,
+    revocation::Revoked,
+    state::{State, Status},
+    wake::WakeList,
+    workers::{Condition, Flipped},
+};
+use crate::config;
+
+impl Pool {
+    /// Turns everybody away who waits, and whoever comes.
+    pub(crate) fn close(&self) {
+        self.with_state(State::close);
+    }
+
+    /// More slots are handed out at once; of fewer, none is taken from anybody.
+    pub(crate) fn set_max_concurrency(&self, slots: Option<usize>) {
+        self.with_state(|state, wakes| {
+            state.max_concurrency = slots;
+            state.arbitrate(wakes);
+        });
+    }
+
+    /// Nobody is evicted from a queue that is longer already.
+    pub(crate) fn set_max_queue(&self, max_queue: usize) {
+        self.with_state(|state, _| state.max_queue = Some(max_queue));
+    }
+
+    pub(crate) fn add_worker(&self, worker: Arc<config::Worker>) {
+        self.with_state(|state, wakes| {
+            let flipped = state.workers.add(Some(worker));
+            state.changed([flipped], wakes);
+        });
+    }
+
+    /// Refuses those who could go to no other worker; those it serves finish. The answer is the
+    /// models it served.
+    pub(crate) fn remove_worker(&self, id: &str) -> Vec<String> {
+        self.with_state(|state, wakes| {
+            let index = state.workers.index(id);
+            let models = index
+                .map(|index| state.workers.models(index))
+                .unwrap_or_default();
+            if let Some(flipped) = state.workers.remove(id) {
+                let stranded = state.queued(|parked| !state.workers.any_left(&parked.eligible));
+                for waiter in stranded {
+                    state.refuse(waiter, Refused::NoEligibleWorker, wakes);
+                }
+                state.changed([flipped], wakes);
+            }
+            models
+        })
+    }
+
+    /// Changes who may go to a worker.
+    pub(crate) fn set_condition(&self, id: &str, change: impl FnOnce(&mut Condition)) {
+        self.with_state(|state, wakes| {
+            if let Some(index) = state.workers.index(id) {
+                let flipped = state.workers.set_condition(index, change);
+                state.changed([flipped], wakes);
+            }
+        });
+    }
+
+    /// Selects these local models and no others.
+    pub(crate) fn switch_profile(&self, models: &HashSet<&str>) {
+        let revoked = self.with_state(|state, wakes| state.switch_profile(models, wakes));
+        drop(revoked);
+    }
+
+    /// Takes a slot back from a request that runs.
+    pub(super) fn revoke(&self, grant: &Grant, reason: Revoked) {
+        self.with_state(|state, wakes| {
+            state.revoke(grant, reason, wakes);
+            state.arbitrate(wakes);
+        });
+    }
+
+    /// Ready while no slot is in use.
+    pub(crate) fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let mut state = self.lock();
+        if state.in_use == 0 {
+            return Poll::Ready(());
+        }
+        if !state.idle_watch.iter().any(|known| known.will_wake(&waker)) {
+            state.idle_watch.push(waker);
+        }
+        Poll::Pending
+    }
+}
+
+impl State {
+    /// After workers changed: who waits may go now.
+    fn changed(&mut self, flipped: impl IntoIterator<Item = Flipped>, wakes: &mut WakeList) {
+        for flipped in flipped {
+            self.recheck(flipped);
+        }
+        self.arbitrate(wakes);
+        self.appoint_timekeeper(wakes);
+    }
+
+    /// The answer is to be dropped outside the lock.
+    #[must_use]
+    fn switch_profile(&mut self, models: &HashSet<&str>, wakes: &mut WakeList) -> Vec<Arc<Grant>> {
+        let local = self
+            .workers
+            .configured()
+            .filter(|(_, worker)| worker.endpoint.is_none());
+        let local: Vec<_> = local
+            .map(|(index, worker)| (index, models.contains(&*worker.id)))
+            .collect();
+        let flipped: Vec<_> = local
+            .into_iter()
+            .map(|(index, selected)| {
+                self.workers
+                    .set_condition(index, |condition| condition.unselected = !selected)
+            })
+            .collect();
+
+        for waiter in self.queued(|parked| self.workers.all_unselected(&parked.eligible)) {
+            self.refuse(waiter, Refused::ProfileSwitch, wakes);
+        }
+        let unselected = |status| match status {
+            Status::Granted { worker, .. } => self.workers.is_unselected(worker),
+            _ => false,
+        };
+        let granted = self
+            .waiters
+            .iter()
+            .filter(|(_, waiter)| unselected(waiter.status));
+        for waiter in granted.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.refuse(waiter, Refused::ProfileSwitch, wakes);
+        }
+        let running = self.revocables.all();
+        for grant in &running {
+            if self.workers.is_unselected(grant.assigned.index) {
+                self.revoke(grant, Revoked::ProfileSwitch, wakes);
+            }
+        }
+        self.changed(flipped, wakes);
+        running
+    }
+}

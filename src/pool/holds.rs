@@ -1,0 +1,85 @@
+//! The longest hold of a slot, kept without a background task.
+//!
+//! A response that ends its hold late need not be polled: its reader may have stopped reading.
+//! Whoever waits for the slot has the interest, so one of the waiters, the *timekeeper*, sleeps until
+//! the next hold is over and takes the slot back then. Where nobody waits, an arrival looks first.
+//! Invariant: while some hold can expire and somebody is queued, a queued waiter is the
+//! timekeeper, and it was woken since it or the next expiry changed.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{
+    Grant,
+    revocation::Revoked,
+    state::{State, Status},
+    wake::WakeList,
+};
+
+impl State {
+    /// Takes note of a grant that can be revoked.
+    pub(super) fn register(&mut self, grant: &Arc<Grant>, wakes: &mut WakeList) {
+        let Some(revocation) = &grant.revocation else {
+            return;
+        };
+        let next = self.revocables.insert(grant, revocation);
+        if self.workers.is_unselected(grant.assigned.index) {
+            // The profile changed between the grant and now.
+            self.revoke(grant, Revoked::ProfileSwitch, wakes);
+            self.arbitrate(wakes);
+        } else if next {
+            // An earlier expiry than the timekeeper sleeps for.
+            match self.timekeeper {
+                Some(waiter) => self.wake_queued(waiter, wakes),
+                None => self.appoint_timekeeper(wakes),
+            }
+        }
+    }
+
+    /// Takes back the slots whose hold is over. The answer is to be dropped outside the lock.
+    #[must_use]
+    pub(super) fn expire_holds(&mut self, now: Instant, wakes: &mut WakeList) -> Vec<Arc<Grant>> {
+        if self.revocables.next_expiry().is_none_or(|next| next > now) {
+            return Vec::new();
+        }
+        let expired = self.revocables.expired(now);
+        for grant in &expired {
+            self.revoke(grant, Revoked::HoldExpired, wakes);
+        }
+        self.arbitrate(wakes);
+        self.appoint_timekeeper(wakes);
+        expired
+    }
+
+    /// A waiter is queued no more: it cannot keep the time.
+    pub(super) fn dismiss_timekeeper(&mut self, waiter: usize) {
+        if self.timekeeper == Some(waiter) {
+            self.timekeeper = None;
+        }
+    }
+
+    /// Has some queued waiter keep the time, if there is a time to keep and nobody does.
+    pub(super) fn appoint_timekeeper(&mut self, wakes: &mut WakeList) {
+        if self.timekeeper.is_some() || self.revocables.next_expiry().is_none() {
+            return;
+        }
+        self.timekeeper = self
+            .schedule
+            .entries()
+            .next()
+            .map(|entry| entry.payload.waiter);
+        if let Some(waiter) = self.timekeeper {
+            self.wake_queued(waiter, wakes);
+        }
+    }
+
+    fn wake_queued(&mut self, waiter: usize, wakes: &mut WakeList) {
+        let queued = self
+            .waiters
+            .get_mut(waiter)
+            .filter(|it| matches!(it.status, Status::Queued(_)));
+        let waker = queued.and_then(|waiter| waiter.waker.take());
+        waker.into_iter().for_each(|waker| wakes.push(waker));
+    }
+}
