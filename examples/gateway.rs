@@ -36,9 +36,9 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::{net::TcpListener, sync::oneshot};
 use tower_policy_queue::{Admission, Endpoint, PolicyConfig, PolicyQueueHandle, PolicyQueueLayer};
 
 use self::sim::Sim;
@@ -55,6 +55,13 @@ Usage: gateway [--config FILE] [--listen ADDRESS] [--demo]
   --demo            send a few requests to itself, print the answers, and end;
                     meant for the default policy
   --help            print this";
+
+/// What the last bytes of a response may take to the wire once its body has ended.
+const LAST_BYTES: Duration = Duration::from_millis(100);
+
+/// For how long clients are asked to close their idle connections. Some HTTP/2 clients read nothing
+/// while they ask for nothing, and would never hear of it.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -136,15 +143,29 @@ async fn run(options: Options) -> Result<(), BoxError> {
         return outcome;
     }
     print_usage(address, &options.config, &models);
-    let ending = handle.clone();
-    server
-        .with_graceful_shutdown(async move {
-            interrupted().await;
-            // Who waits is told to go elsewhere, rather than to wait for an end that may be far.
-            ending.shutdown();
-        })
-        .await?;
-    handle.drained().await;
+    let (drained, is_drained) = oneshot::channel();
+    let server = server.with_graceful_shutdown(async move {
+        interrupted().await;
+        // Who waits or comes is told to go elsewhere, while those who stream are served to the end.
+        // Only then are the connections closed: some HTTP/2 clients give the streams up that they
+        // have once they hear of it.
+        handle.shutdown();
+        handle.drained().await;
+        tokio::time::sleep(LAST_BYTES).await;
+        let _ = drained.send(());
+    });
+    let patience = async {
+        if is_drained.await.is_ok() {
+            tokio::time::sleep(GOODBYE).await;
+        } else {
+            future::pending().await
+        }
+    };
+    if let Either::Left((outcome, _)) =
+        future::select(server.into_future(), Box::pin(patience)).await
+    {
+        outcome?;
+    }
     println!("All that was begun is finished.");
     Ok(())
 }

@@ -87,6 +87,9 @@
 
 mod config;
 mod http;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
 mod pool;
 mod schedule;
 

@@ -169,14 +169,19 @@ where
             let next = match (state.as_mut().project_replace(State::Done), event) {
                 (
                     StateOwned::Parked {
-                        service, request, ..
+                        service,
+                        mut request,
+                        ..
                     },
                     Event::Granted(permit),
-                ) => State::Ready {
-                    service,
-                    request,
-                    slot: Slot::Own(permit),
-                },
+                ) => {
+                    request.body_mut().end_read_ahead();
+                    State::Ready {
+                        service,
+                        request,
+                        slot: Slot::Own(permit),
+                    }
+                }
                 (
                     StateOwned::Ready {
                         service,

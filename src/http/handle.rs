@@ -173,7 +173,9 @@ impl PolicyQueueHandle {
         }
         places.add(&worker);
         // Under the same lock, so that a request that finds the place finds the worker.
-        self.core.pool(dominion).add_worker(worker);
+        let wakes = self.core.pool(dominion).add_worker(worker);
+        drop(places);
+        wakes.wake_all();
         Ok(())
     }
 
@@ -186,8 +188,10 @@ impl PolicyQueueHandle {
     pub fn remove_worker(&self, id: &str) -> Result<(), ChangeError> {
         let mut places = self.core.places_mut();
         let dominion = places.of_worker(id).ok_or_else(|| unknown_worker(id))?;
-        let models = self.core.pool(dominion).remove_worker(id);
+        let (models, wakes) = self.core.pool(dominion).remove_worker(id);
         places.remove(id, &models);
+        drop(places);
+        wakes.wake_all();
         Ok(())
     }
 
@@ -336,8 +340,9 @@ impl PolicyQueueHandle {
         id: &str,
         change: impl FnOnce(&mut Condition),
     ) -> Result<(), ChangeError> {
-        let places = self.core.places();
-        let dominion = places.of_worker(id).ok_or_else(|| unknown_worker(id))?;
+        // Whoever it wakes may look for a place.
+        let dominion = self.core.places().of_worker(id);
+        let dominion = dominion.ok_or_else(|| unknown_worker(id))?;
         self.core.pool(dominion).set_condition(id, change);
         Ok(())
     }

@@ -91,6 +91,13 @@ impl<B: Body> RequestBody<B> {
             Kind::Ahead { ahead } => ahead.read(cx),
         }
     }
+
+    /// It is not read ahead any more. If it was to be read next, another one may.
+    pub(super) fn end_read_ahead(&mut self) {
+        if let Kind::Ahead { ahead } = &mut self.kind {
+            ahead.budget.leave(&mut ahead.place);
+        }
+    }
 }
 
 impl<B: Body> Ahead<B> {

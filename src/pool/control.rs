@@ -34,30 +34,32 @@ impl Pool {
         self.with_state(|state, _| state.max_queue = Some(max_queue));
     }
 
-    pub(crate) fn add_worker(&self, worker: Arc<config::Worker>) {
-        self.with_state(|state, wakes| {
-            let flipped = state.workers.add(Some(worker));
-            state.changed([flipped], wakes);
-        });
+    /// The answer is to be woken once the caller holds no lock either.
+    pub(crate) fn add_worker(&self, worker: Arc<config::Worker>) -> WakeList {
+        let mut wakes = WakeList::default();
+        let mut state = self.lock();
+        let flipped = state.workers.add(Some(worker));
+        state.changed([flipped], &mut wakes);
+        wakes
     }
 
     /// Refuses those who could go to no other worker; those it serves finish. The answer is the
-    /// models it served.
-    pub(crate) fn remove_worker(&self, id: &str) -> Vec<String> {
-        self.with_state(|state, wakes| {
-            let index = state.workers.index(id);
-            let models = index
-                .map(|index| state.workers.models(index))
-                .unwrap_or_default();
-            if let Some(flipped) = state.workers.remove(id) {
-                let stranded = state.queued(|parked| !state.workers.any_left(&parked.eligible));
-                for waiter in stranded {
-                    state.refuse(waiter, Refused::NoEligibleWorker, wakes);
-                }
-                state.changed([flipped], wakes);
+    /// models it served, and who is to be woken once the caller holds no lock either.
+    pub(crate) fn remove_worker(&self, id: &str) -> (Vec<String>, WakeList) {
+        let mut wakes = WakeList::default();
+        let mut state = self.lock();
+        let index = state.workers.index(id);
+        let models = index
+            .map(|index| state.workers.models(index))
+            .unwrap_or_default();
+        if let Some(flipped) = state.workers.remove(id) {
+            let stranded = state.queued(|parked| !state.workers.any_left(&parked.eligible));
+            for waiter in stranded {
+                state.refuse(waiter, Refused::NoEligibleWorker, &mut wakes);
             }
-            models
-        })
+            state.changed([flipped], &mut wakes);
+        }
+        (models, wakes)
     }
 
     /// Changes who may go to a worker.
@@ -105,7 +107,6 @@ impl State {
             self.recheck(flipped);
         }
         self.arbitrate(wakes);
-        self.appoint_timekeeper(wakes);
     }
 
     /// The answer is to be dropped outside the lock.

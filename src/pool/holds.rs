@@ -4,7 +4,7 @@
 //! Whoever waits for the slot has the interest, so one of the waiters, the *timekeeper*, sleeps until
 //! the next hold is over and takes the slot back then. Where nobody waits, an arrival looks first.
 //! Invariant: while some hold can expire and somebody is queued, a queued waiter is the
-//! timekeeper, and it was woken since it or the next expiry changed.
+//! timekeeper, and it was woken since it or the next expiry changed. Each arbitration restores it.
 
 use std::sync::Arc;
 
@@ -48,7 +48,6 @@ impl State {
             self.revoke(grant, Revoked::HoldExpired, wakes);
         }
         self.arbitrate(wakes);
-        self.appoint_timekeeper(wakes);
         expired
     }
 

@@ -134,6 +134,8 @@ pub(crate) struct Permit {
     grant: Arc<Grant>,
     /// Ends the hold where the class has a longest one.
     timer: Option<Pin<Box<Sleep>>>,
+    /// The hold is over: whoever else holds on to the slot loses it too.
+    expired: bool,
 }
 
 /// A further claim on a request's slot, which may outlive the request.
@@ -176,6 +178,7 @@ impl Permit {
         Self {
             grant,
             timer: expires.map(sleep_until).map(Box::pin),
+            expired: false,
         }
     }
 
@@ -188,7 +191,8 @@ impl Permit {
         self.grant.end_prefill();
     }
 
-    /// Ready once the slot was taken back; whoever runs under it must stop then.
+    /// Ready once the slot was taken back, or is to be when the permit is dropped; whoever runs under
+    /// it must stop before that.
     pub(crate) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<Revoked> {
         let Some(revocation) = &self.grant.revocation else {
             return Poll::Pending;
@@ -196,8 +200,12 @@ impl Permit {
         if let Some(timer) = &mut self.timer {
             if timer.as_mut().poll(cx).is_ready() {
                 self.timer = None;
-                self.grant.pool.revoke(&self.grant, Revoked::HoldExpired);
+                self.expired = true;
             }
+        }
+        if self.expired {
+            let reason = revocation.reason();
+            return Poll::Ready(reason.unwrap_or(Revoked::HoldExpired));
         }
         if revocation.reason().is_none() {
             drop(revocation.watch(cx.waker().clone()));
@@ -209,6 +217,9 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        if self.expired {
+            self.grant.pool.revoke(&self.grant, Revoked::HoldExpired);
+        }
         if !self.grant.release_one() {
             // A share keeps the slot, but the request is over.
             self.grant.end_prefill();

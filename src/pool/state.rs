@@ -200,7 +200,6 @@ impl State {
             waker: None,
         });
         self.arbitrate(wakes);
-        self.appoint_timekeeper(wakes);
         let deadline = wait.and_then(|wait| now.checked_add(wait));
         Ok(Entered::Parked { waiter, deadline })
     }
@@ -238,9 +237,12 @@ impl State {
 
     /// When a newcomer of the class, that costs this many tokens, had better come again.
     pub(super) fn retry_after(&mut self, class: usize, cost: u64) -> Duration {
-        let uncached =
-            |backlog: Backlog| backlog.raw_tokens.saturating_sub(backlog.cached_tokens) as f64;
-        let own = uncached(self.schedule.backlog(class)) + cost as f64;
+        // Each request costs a token at least.
+        let costs = |backlog: Backlog| {
+            let uncached = backlog.raw_tokens.saturating_sub(backlog.cached_tokens);
+            uncached.max(backlog.requests) as f64
+        };
+        let own = costs(self.schedule.backlog(class)) + cost as f64;
         let rounds = own / self.classes[class].quantum as f64;
         // Meanwhile each other class is served its quanta, or all that it has.
         let others = self
@@ -249,7 +251,7 @@ impl State {
             .filter(|&other| other != class)
             .map(|other| {
                 let share = rounds * self.classes[other].quantum as f64;
-                uncached(self.schedule.backlog(other)).min(share)
+                costs(self.schedule.backlog(other)).min(share)
             });
         let tokens = own + others.sum::<f64>();
         let slots = self.max_concurrency.unwrap_or(self.in_use);
@@ -286,7 +288,6 @@ impl State {
         {
             self.refuse(waiter, Refused::TimedOut, wakes);
             self.arbitrate(wakes);
-            self.appoint_timekeeper(wakes);
         }
         self.take_answer(waiter)
     }
@@ -313,7 +314,6 @@ impl State {
         }
         // It may have been a blocked head.
         self.arbitrate(wakes);
-        self.appoint_timekeeper(wakes);
         waker
     }
 
@@ -362,6 +362,10 @@ impl State {
         };
         if grant.take_back() {
             self.revocables.remove(revocation);
+            if let Some(expires) = revocation.expires.filter(|_| reason == Revoked::HoldExpired) {
+                let held = expires.saturating_duration_since(grant.granted);
+                self.drain.finished(grant.snapshot.cost(), held);
+            }
             revocation
                 .revoke(reason)
                 .into_iter()
@@ -418,8 +422,14 @@ impl State {
         self.max_concurrency.is_none_or(|slots| self.in_use < slots)
     }
 
-    /// Hands out slots until none is free or nobody may go.
+    /// Hands out slots until none is free or nobody may go. Of those who wait on, one keeps the
+    /// time: it may have been among those who go.
     pub(super) fn arbitrate(&mut self, wakes: &mut WakeList) {
+        self.hand_out(wakes);
+        self.appoint_timekeeper(wakes);
+    }
+
+    fn hand_out(&mut self, wakes: &mut WakeList) {
         while self.has_slot() {
             let Some(entry) = self.schedule.serve(&self.workers) else {
                 return;

@@ -5,7 +5,8 @@ use std::task::Waker;
 /// Wakers to wake once the lock is released. The first one, mostly the only one, takes no
 /// allocation.
 #[derive(Debug, Default)]
-pub(super) struct WakeList {
+#[must_use]
+pub(crate) struct WakeList {
     first: Option<Waker>,
     rest: Vec<Waker>,
 }
@@ -19,7 +20,7 @@ impl WakeList {
         }
     }
 
-    pub(super) fn wake_all(self) {
+    pub(crate) fn wake_all(self) {
         self.first
             .into_iter()
             .chain(self.rest)

@@ -14,7 +14,9 @@ use tokio::task::yield_now;
 
 use crate::{
     common::feed::{Broken, Feed},
-    stage::{Connection, PROTOCOLS, Protocol, Stage, content, forsake, head, soon, text, whole},
+    stage::{
+        Connection, ONE_SLOT, PROTOCOLS, Protocol, Stage, content, forsake, head, soon, text, whole,
+    },
 };
 
 #[tokio::test]
@@ -151,7 +153,7 @@ async fn a_client_that_stops_reading_keeps_its_slot_until_it_goes() {
 #[tokio::test]
 async fn a_client_whose_leaving_goes_unseen_costs_its_turn_and_no_more() {
     // Over HTTP/1, hyper does not look at the connection while a large body waits to be read.
-    let mut stage = Stage::new().await;
+    let mut stage = Stage::with(&format!("{ONE_SLOT}\nread_ahead_bytes: 0")).await;
     let mut client = Connection::open(Protocol::Http1, stage.address).await;
     let mut other = Connection::open(Protocol::Http1, stage.address).await;
     let sent = client.get("first");

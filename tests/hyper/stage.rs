@@ -30,7 +30,7 @@ use tokio::{
     time::timeout,
 };
 use tower::{BoxError, Layer, Service, service_fn};
-use tower_policy_queue::{PolicyQueueLayer, Rejection, RequestBody};
+use tower_policy_queue::{PolicyQueueHandle, PolicyQueueLayer, Rejection, RequestBody, Usage};
 
 use crate::common::{
     NoBody,
@@ -184,7 +184,12 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn new() -> Self {
-        let layer = PolicyQueueLayer::new(policy(ONE_SLOT));
+        Self::with(ONE_SLOT).await
+    }
+
+    /// With a policy of its own.
+    pub(crate) async fn with(yaml: &str) -> Self {
+        let layer = PolicyQueueLayer::new(policy(yaml));
         let (handler, orders) = handler();
         let address = serve(layer.layer(handler)).await;
         Self {
@@ -192,6 +197,25 @@ impl Stage {
             orders,
             layer,
         }
+    }
+
+    pub(crate) fn handle(&self) -> PolicyQueueHandle {
+        self.layer.handle()
+    }
+
+    /// What the layer has in hand.
+    pub(crate) fn usage(&self) -> Usage {
+        self.layer.handle().usage()
+    }
+
+    /// Waits until the layer has this in hand.
+    pub(crate) async fn usage_soon(&self, what: &str, condition: impl Fn(Usage) -> bool) {
+        soon(what, async {
+            while !condition(self.usage()) {
+                yield_now().await;
+            }
+        })
+        .await;
     }
 
     /// What a request would meet that came now; it is taken back if it waits.
@@ -269,8 +293,8 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Tasks {
 }
 
 enum Sender {
-    Http1(http1::SendRequest<Full<Bytes>>),
-    Http2(http2::SendRequest<Full<Bytes>>),
+    Http1(http1::SendRequest<Content>),
+    Http2(http2::SendRequest<Content>),
 }
 
 /// A connection of a client.
@@ -301,17 +325,33 @@ impl Connection {
 
     /// Sends a request; its response's head comes with the handle.
     pub(crate) fn send(&mut self, method: Method, path: &str, body: impl Into<Bytes>) -> Sent {
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("http://test/{path}"))
-            .header("host", "test")
-            .header("te", "trailers")
-            .body(Full::new(body.into()))
-            .unwrap();
+        let body = Full::new(body.into()).map_err(|never| match never {});
+        let request = Request::builder().method(method).uri(format!("/{path}"));
+        self.send_request(request.body(content(body)).unwrap())
+    }
+
+    /// Sends a request that has a path and what is special about it.
+    pub(crate) fn send_request(&mut self, mut request: Request<Content>) -> Sent {
+        let path = request.uri().path();
+        *request.uri_mut() = format!("http://test{path}").parse().unwrap();
+        let headers = request.headers_mut();
+        headers.insert("host", "test".parse().unwrap());
+        headers.insert("te", "trailers".parse().unwrap());
         match &mut self.sender {
             Sender::Http1(sender) => tokio::spawn(sender.send_request(request)),
             Sender::Http2(sender) => tokio::spawn(sender.send_request(request)),
         }
+    }
+
+    /// Waits until the connection can take another request; it is still there then.
+    pub(crate) async fn ready(&mut self) {
+        let ready = async {
+            match &mut self.sender {
+                Sender::Http1(sender) => sender.ready().await,
+                Sender::Http2(sender) => sender.ready().await,
+            }
+        };
+        soon("the connection is ready", ready).await.unwrap();
     }
 
     pub(crate) fn get(&mut self, path: &str) -> Sent {

@@ -1,0 +1,179 @@
+//! The floors below the layer, for this crate's own benchmarks. Not part of the API: it may change,
+//! or go, in any release.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use crate::{
+    PolicyConfig,
+    config::QueuePolicy,
+    pool::{self, Entrance},
+    schedule::{self, ClientId, Entry, Key, LaneId, Rank, Score, Snapshot},
+};
+
+/// A queue of deficit round robin classes, without slots or workers.
+#[derive(Debug)]
+pub struct Queue<T> {
+    schedule: schedule::Schedule<T>,
+    orders: Vec<QueuePolicy>,
+    arrivals: u64,
+}
+
+/// A class of a [`Queue`].
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    /// Tokens per round.
+    pub quantum: u64,
+    /// Smallest first instead of first come, first served.
+    pub wspt: bool,
+}
+
+/// An arrival at a [`Queue`].
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Index of the class.
+    pub class: usize,
+    /// In tokens.
+    pub cost: u64,
+    /// Since the queue was made.
+    pub after: Duration,
+    /// The one worker to go to.
+    pub worker: Option<u32>,
+}
+
+/// Names a request that waits in a [`Queue`].
+#[derive(Clone, Copy, Debug)]
+pub struct Place(Key);
+
+struct Gate<F>(F);
+
+impl<T, F: Fn(usize, &T) -> bool> schedule::Gate<T> for Gate<F> {
+    fn open(&self, class: usize, payload: &T) -> bool {
+        self.0(class, payload)
+    }
+}
+
+impl<T> Queue<T> {
+    /// An empty queue.
+    pub fn new(classes: &[Class]) -> Self {
+        let order = |class: &Class| match class.wspt {
+            true => QueuePolicy::Wspt,
+            false => QueuePolicy::Fcfs,
+        };
+        Self {
+            schedule: schedule::Schedule::new(classes.iter().map(|class| class.quantum)),
+            orders: classes.iter().map(order).collect(),
+            arrivals: 0,
+        }
+    }
+
+    /// Adds a request. `open` says whether a class's payload may go.
+    pub fn push(
+        &mut self,
+        arrival: Arrival,
+        payload: T,
+        open: impl Fn(usize, &T) -> bool,
+    ) -> Place {
+        let Arrival {
+            class, cost, after, ..
+        } = arrival;
+        self.arrivals += 1;
+        let score = Score::new(self.orders[class], after, 0.0, cost);
+        let entry = Entry {
+            class,
+            lane: arrival.worker.map_or(LaneId::Shared, LaneId::Worker),
+            client: ClientId::SHARED,
+            rank: Rank::new(0, score, self.arrivals),
+            snapshot: Snapshot::new(cost, 0),
+            payload,
+        };
+        Place(self.schedule.push(entry, &Gate(open)))
+    }
+
+    /// Takes out whose turn it is, with the class.
+    pub fn serve(&mut self, open: impl Fn(usize, &T) -> bool) -> Option<(usize, T)> {
+        let entry = self.schedule.serve(&Gate(open))?;
+        Some((entry.class, entry.payload))
+    }
+
+    /// Takes a request out, wherever it waits.
+    pub fn remove(&mut self, place: Place, open: impl Fn(usize, &T) -> bool) -> Option<T> {
+        let entry = self.schedule.remove(place.0, &Gate(open))?;
+        Some(entry.payload)
+    }
+
+    /// Asks anew about the head of a class's shared lane.
+    pub fn recheck(&mut self, class: usize, open: impl Fn(usize, &T) -> bool) {
+        self.schedule.recheck(class, LaneId::Shared, &Gate(open));
+    }
+}
+
+/// A policy's first dominion.
+#[derive(Debug)]
+pub struct Pool(Arc<pool::Pool>);
+
+/// What became of an arrival.
+#[derive(Debug)]
+pub enum Entered {
+    /// It runs.
+    Started(Permit),
+    /// It waits.
+    Parked(Ticket),
+    /// It was turned away.
+    Refused,
+}
+
+/// A slot.
+#[derive(Debug)]
+pub struct Permit(pool::Permit);
+
+/// A place in the dominion's queue.
+#[derive(Debug)]
+pub struct Ticket(pool::Ticket);
+
+impl Pool {
+    /// A dominion of its own.
+    pub fn new(policy: PolicyConfig) -> Self {
+        Self(pool::Pool::new(Arc::new(policy), Some(0)))
+    }
+
+    /// A request of a class, for one worker or for any.
+    pub fn enter(&self, class: usize, tokens: u64, worker: Option<&str>) -> Entered {
+        let entrance = self.0.enter(&pool::Arrival {
+            class,
+            snapshot: Snapshot::new(tokens, 0),
+            strict_priority: 0,
+            priority_jump: 0.0,
+            client: None,
+            wanted: pool::Wanted {
+                worker,
+                ..pool::Wanted::default()
+            },
+            max_queue_wait: None,
+        });
+        match entrance {
+            Entrance::Admitted(permit) => Entered::Started(Permit(permit)),
+            Entrance::Parked(ticket) => Entered::Parked(Ticket(ticket)),
+            Entrance::TurnedAway(_) => Entered::Refused,
+        }
+    }
+}
+
+impl Permit {
+    /// The first byte came.
+    pub fn end_prefill(&self) {
+        self.0.end_prefill();
+    }
+}
+
+impl Ticket {
+    /// Waits for a slot; none if it was refused.
+    pub fn poll_granted(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
+        self.0
+            .poll_granted(cx)
+            .map(|granted| granted.ok().map(Permit))
+    }
+}
