@@ -304,19 +304,23 @@ impl PolicyConfig {
             .filter(move |model| seen.insert(*model))
     }
 
+    /// The dominion of requests that nothing else decides: the default one, or the only one.
+    pub(crate) fn fallback_dominion(&self) -> Option<usize> {
+        let only = (self.dominions.len() == 1).then_some(0);
+        self.default_dominion.or(only)
+    }
+
     /// The class of a request: an index into `classes`.
     ///
     /// `hint` is what the client asked for; `uncached` is in tokens.
     pub(crate) fn class_of(&self, model: Option<&str>, hint: Option<&str>, uncached: u64) -> usize {
         let profile = self.profile(model);
-        let hint = hint.map(str::trim).unwrap_or_default();
-        if let Some(&class) = profile.explicit.get(hint) {
+        let hint = hint.map(str::trim).filter(|hint| !hint.is_empty());
+        if let Some(&class) = hint.and_then(|hint| profile.explicit.get(hint)) {
             return class;
         }
-        let family = profile
-            .families
-            .get(hint)
-            .unwrap_or(&profile.default_family);
+        let family = hint.and_then(|hint| profile.families.get(hint));
+        let family = family.unwrap_or(&profile.default_family);
         let bucket = profile.buckets.partition_point(|&min| min <= uncached);
         // The first bucket starts at 0, so at least one is never above `uncached`.
         family[bucket.saturating_sub(1)]

@@ -59,7 +59,8 @@ impl<B> ResponseBody<B> {
 }
 
 impl<B: Body> ResponseBody<B> {
-    pub(super) fn with_slot(body: B, slot: Slot) -> Self {
+    pub(super) fn with_slot(slot: Slot, body: B) -> Self {
+        // The parameters in this order, so that a panic drops the body before the slot.
         // Nobody polls a body that has ended, and hyper may keep it until the response is sent.
         let slot = if body.is_end_stream() {
             Slot::None
@@ -96,18 +97,12 @@ where
             return Poll::Ready(Some(Err(SlotRevoked::new(revoked).into())));
         }
         let frame = ready!(body.as_mut().poll_frame(cx));
-        let over = match &frame {
-            Some(Ok(frame)) => {
-                if frame.is_data() {
-                    slot.after_data();
-                }
-                // Whoever knows the length does not ask for the end after the last byte.
-                body.is_end_stream()
-            }
-            Some(Err(_)) | None => true,
-        };
-        if over {
-            *slot = Slot::None;
+        match &frame {
+            // Whoever knows the length does not ask for the end after the last byte.
+            Some(Ok(_)) if body.is_end_stream() => *slot = Slot::None,
+            Some(Ok(frame)) if frame.is_data() => slot.after_data(),
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => *slot = Slot::None,
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }

@@ -17,7 +17,7 @@ use super::{
     Admission, BoxError, Reason, Rejection, RequestBody, ResponseBody, ResponseForRejection,
     respond::turned_away, shared::Core, slot::Slot,
 };
-use crate::pool::{Permit, Ticket};
+use crate::pool::Ticket;
 
 pin_project! {
     /// The response of [`PolicyQueue`](crate::PolicyQueue).
@@ -38,19 +38,36 @@ pin_project! {
 
 pin_project! {
     #[project = StateProj]
-    #[project_replace = StateOwned]
     enum State<S, ReqBody, F>
     where
         ReqBody: Body,
     {
         // Waits for its turn.
-        Parked { service: S, request: Request<RequestBody<ReqBody>>, ticket: Ticket },
+        Parked { pending: Option<Pending<S, ReqBody>>, ticket: Ticket },
         // May go, and waits for the inner service to be ready.
-        Ready { service: S, request: Request<RequestBody<ReqBody>>, slot: Slot },
+        Ready { pending: Pending<S, ReqBody>, slot: Slot },
         // The inner service is at work. The slot is the last to be dropped, here as above.
         Running { #[pin] future: F, slot: Slot },
-        TurnedAway { rejection: Rejection },
+        TurnedAway { rejection: Option<Rejection> },
         Done,
+    }
+}
+
+/// A request that has not been passed on.
+struct Pending<S, ReqBody: Body> {
+    // None once it was passed on.
+    service: Option<S>,
+    request: Option<Request<RequestBody<ReqBody>>>,
+}
+
+impl<S, ReqBody> Pending<S, ReqBody>
+where
+    S: Service<Request<RequestBody<ReqBody>>>,
+    ReqBody: Body,
+{
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        let service = self.service.as_mut();
+        service.map_or(Poll::Ready(Ok(())), |service| service.poll_ready(cx))
     }
 }
 
@@ -59,13 +76,6 @@ pin_project! {
 pub(super) enum Entered {
     Go(Slot),
     Wait(Ticket),
-}
-
-/// Why a state is left.
-enum Event {
-    Granted(Permit),
-    Rejected(Rejection),
-    Next,
 }
 
 impl<S, R, ReqBody> ResponseFuture<S, R, ReqBody>
@@ -80,24 +90,25 @@ where
         respond: R,
         entered: Result<Entered, Rejection>,
     ) -> Self {
+        let pending = |request| Pending {
+            service: Some(service),
+            request: Some(request),
+        };
         let state = match entered {
             Ok(Entered::Go(slot)) => {
-                let request = request.map(RequestBody::untouched);
-                State::Ready {
-                    service,
-                    request,
-                    slot,
-                }
+                let pending = pending(request.map(RequestBody::untouched));
+                State::Ready { pending, slot }
             }
             Ok(Entered::Wait(ticket)) => {
-                let request = request.map(|body| core.read_ahead(body));
+                let pending = pending(request.map(|body| core.read_ahead(body)));
                 State::Parked {
-                    service,
-                    request,
+                    pending: Some(pending),
                     ticket,
                 }
             }
-            Err(rejection) => State::TurnedAway { rejection },
+            Err(rejection) => State::TurnedAway {
+                rejection: Some(rejection),
+            },
         };
         Self {
             state,
@@ -120,98 +131,89 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let (mut state, core) = (this.state, &**this.core);
-        // Each state is polled in place until it is over, then left for good: `Done` stands in
-        // while its values become the next state's.
         loop {
-            let event = match state.as_mut().project() {
-                StateProj::Parked {
-                    request, ticket, ..
-                } => match ticket.poll_granted(cx) {
-                    Poll::Ready(Ok(permit)) => Event::Granted(permit),
-                    Poll::Ready(Err(refused)) => Event::Rejected(core.refused(refused, ticket)),
+            let next = match state.as_mut().project() {
+                StateProj::Parked { pending, ticket } => match ticket.poll_granted(cx) {
+                    Poll::Ready(Ok(permit)) => match pending.take() {
+                        Some(mut pending) => {
+                            if let Some(request) = &mut pending.request {
+                                request.body_mut().end_read_ahead();
+                            }
+                            State::Ready {
+                                pending,
+                                slot: Slot::Own(permit),
+                            }
+                        }
+                        None => State::Done,
+                    },
+                    Poll::Ready(Err(refused)) => turned_away_by(core.refused(refused, ticket)),
                     Poll::Pending => {
                         // The grant first: once it is there, the body is the inner service's.
-                        if request.body_mut().poll_read_ahead(cx).is_ok() {
-                            return Poll::Pending;
+                        let body = pending
+                            .as_mut()
+                            .and_then(|pending| pending.request.as_mut());
+                        match body.map(|request| request.body_mut().poll_read_ahead(cx)) {
+                            Some(Err(_)) => turned_away_by(core.reject(Reason::RequestBody)),
+                            Some(Ok(())) | None => return Poll::Pending,
                         }
-                        Event::Rejected(core.reject(Reason::RequestBody))
                     }
                 },
-                StateProj::Ready { service, slot, .. } => match slot.poll_revoked(cx) {
-                    Poll::Ready(revoked) => Event::Rejected(core.revoked(revoked)),
+                StateProj::Ready { pending, slot } => match slot.poll_revoked(cx) {
+                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked)),
                     Poll::Pending => {
-                        if let Err(error) = ready!(service.poll_ready(cx)) {
+                        if let Err(error) = ready!(pending.poll_ready(cx)) {
                             state.set(State::Done);
                             return Poll::Ready(Err(error));
                         }
-                        Event::Next
+                        // Taken out in this order, so that a panic in `call` drops the service
+                        // before the slot, and both at once.
+                        let slot = std::mem::replace(slot, Slot::None);
+                        match (pending.service.take(), pending.request.take()) {
+                            (Some(mut service), Some(request)) => {
+                                let future = service.call(tell(request, &slot));
+                                State::Running { future, slot }
+                            }
+                            _ => State::Done,
+                        }
                     }
                 },
                 StateProj::Running { future, slot } => match slot.poll_revoked(cx) {
-                    Poll::Ready(revoked) => Event::Rejected(core.revoked(revoked)),
+                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked)),
                     Poll::Pending => {
                         let result = ready!(future.poll(cx));
+                        let slot = std::mem::replace(slot, Slot::None);
                         // The inner future is dropped here, before the slot can be.
-                        let StateOwned::Running { slot, .. } = state.project_replace(State::Done)
-                        else {
-                            unreachable!("the state was just matched")
-                        };
+                        state.set(State::Done);
                         return Poll::Ready(result.map(|response| admitted(response, slot)));
                     }
                 },
-                StateProj::TurnedAway { .. } | StateProj::Done => Event::Next,
+                StateProj::TurnedAway { rejection } => match rejection.take() {
+                    Some(rejection) => {
+                        return Poll::Ready(Ok(turned_away(rejection, this.respond)));
+                    }
+                    None => State::Done,
+                },
+                StateProj::Done => panic!("`ResponseFuture` polled after completion"),
             };
-            if let Event::Rejected(rejection) = event {
-                // What ran or waited is dropped in the order of its fields: the slot last.
-                state.set(State::TurnedAway { rejection });
-                continue;
-            }
-            let next = match (state.as_mut().project_replace(State::Done), event) {
-                (
-                    StateOwned::Parked {
-                        service,
-                        mut request,
-                        ..
-                    },
-                    Event::Granted(permit),
-                ) => {
-                    request.body_mut().end_read_ahead();
-                    State::Ready {
-                        service,
-                        request,
-                        slot: Slot::Own(permit),
-                    }
-                }
-                (
-                    StateOwned::Ready {
-                        service,
-                        request,
-                        slot,
-                    },
-                    _,
-                ) => {
-                    // Declared in this order so that a panic in `call` drops the slot last.
-                    let slot = slot;
-                    let mut service = service;
-                    let mut request = request;
-                    if let Some(grant) = slot.grant() {
-                        request
-                            .extensions_mut()
-                            .insert(Admission::new(Arc::clone(grant)));
-                    }
-                    State::Running {
-                        future: service.call(request),
-                        slot,
-                    }
-                }
-                (StateOwned::TurnedAway { rejection }, _) => {
-                    return Poll::Ready(Ok(turned_away(rejection, this.respond)));
-                }
-                _ => panic!("`ResponseFuture` polled after completion"),
-            };
+            // What ran or waited is dropped in the order of its fields: the slot last.
             state.set(next);
         }
     }
+}
+
+fn turned_away_by<S, B: Body, F>(rejection: Rejection) -> State<S, B, F> {
+    State::TurnedAway {
+        rejection: Some(rejection),
+    }
+}
+
+/// Tells a request how it was admitted.
+fn tell<B>(mut request: Request<B>, slot: &Slot) -> Request<B> {
+    if let Some(grant) = slot.grant() {
+        let admission = Admission::new(Arc::clone(grant));
+        request.extensions_mut().insert(admission);
+    }
+    request
 }
 
 /// The response of the inner service, whose body takes the slot over.
@@ -221,7 +223,7 @@ fn admitted<B: Body>(mut response: Response<B>, slot: Slot) -> Response<Response
         response.extensions_mut().insert(admission);
     }
     let slot = slot.after_head();
-    response.map(|body| ResponseBody::with_slot(body, slot))
+    response.map(|body| ResponseBody::with_slot(slot, body))
 }
 
 impl<S, R, ReqBody> std::fmt::Debug for ResponseFuture<S, R, ReqBody>

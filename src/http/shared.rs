@@ -123,8 +123,13 @@ impl Core {
         let policy = &*self.policy;
         let facts =
             Facts::gather(request, said, &policy.headers).map_err(|reason| self.reject(reason))?;
-        let dominion = self.places().dominion_of(facts.worker, facts.model, bound);
-        let dominion = dominion.ok_or_else(|| self.reject(Reason::NoEligibleWorker))?;
+        let dominion = if facts.worker.is_none() && facts.model.is_none() {
+            // Most requests of a policy without workers: no lock is taken for them.
+            bound.or(self.policy.fallback_dominion())
+        } else {
+            let place = self.places().dominion_of(facts.worker, facts.model, bound);
+            place.ok_or_else(|| self.reject(Reason::NoEligibleWorker))?
+        };
         let pool = self.pool(dominion);
         if let Some(share) = request
             .extensions()

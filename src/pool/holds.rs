@@ -39,8 +39,12 @@ impl State {
 
     /// Takes back the slots whose hold is over. The answer is to be dropped outside the lock.
     #[must_use]
-    pub(super) fn expire_holds(&mut self, now: Instant, wakes: &mut WakeList) -> Vec<Arc<Grant>> {
-        if self.revocables.next_expiry().is_none_or(|next| next > now) {
+    pub(super) fn expire_holds(&mut self, wakes: &mut WakeList) -> Vec<Arc<Grant>> {
+        let Some(next) = self.revocables.next_expiry() else {
+            return Vec::new();
+        };
+        let now = Instant::now();
+        if next > now {
             return Vec::new();
         }
         let expired = self.revocables.expired(now);

@@ -11,6 +11,7 @@
 mod control;
 mod drain;
 mod eligible;
+mod group;
 mod holds;
 mod permit;
 mod places;
@@ -154,19 +155,24 @@ impl Pool {
         let Arrival {
             class, snapshot, ..
         } = *arrival;
-        let now = Instant::now();
         let (entered, _expired) = self.with_state(|state, wakes| {
-            let expired = state.expire_holds(now, wakes);
-            (state.enter(self.epoch, now, arrival, wakes), expired)
+            let expired = state.expire_holds(wakes);
+            (state.enter(self.epoch, arrival, wakes), expired)
         });
         match entered {
-            Ok(Entered::Started(assigned)) => {
-                let permit = Permit::new(self, class, snapshot, assigned, now, Duration::ZERO);
+            Ok(Entered::Started { assigned, granted }) => {
+                let permit = Permit::new(self, class, snapshot, assigned, granted, Duration::ZERO);
                 Entrance::Admitted(permit)
             }
-            Ok(Entered::Parked { waiter, deadline }) => {
+            Ok(Entered::Parked {
+                waiter,
+                arrived,
+                deadline,
+            }) => {
                 let pool = Arc::clone(self);
-                Entrance::Parked(Ticket::new(pool, waiter, now, deadline, class, snapshot))
+                Entrance::Parked(Ticket::new(
+                    pool, waiter, arrived, deadline, class, snapshot,
+                ))
             }
             Err(refusal) => Entrance::TurnedAway(refusal),
         }

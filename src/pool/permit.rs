@@ -32,14 +32,16 @@ pub(crate) struct Grant {
     class: usize,
     pub(super) assigned: Assigned,
     pub(super) snapshot: Snapshot,
-    pub(super) granted: Instant,
+    /// Known where it matters: to end the hold, or to tell how fast a full dominion drains.
+    pub(super) granted: Option<Instant>,
     queued_for: Duration,
     /// Whether the uncached tokens still load the worker.
     prefill: AtomicBool,
     /// The permit and the holds that keep the slot, the last of which gives it back; with [`TAKEN_BACK`]
     /// once the pool has done so itself.
     holders: AtomicUsize,
-    pub(super) revocation: Option<Revocation>,
+    /// In a box, as few have it.
+    pub(super) revocation: Option<Box<Revocation>>,
 }
 
 /// Marks a count of holders whose slot was revoked.
@@ -109,9 +111,9 @@ impl Grant {
     fn release_one(&self) -> bool {
         let before = self.holders.fetch_sub(1, Ordering::AcqRel);
         if before == 1 {
-            let now = Instant::now();
+            let held = self.granted.map(|granted| granted.elapsed());
             self.pool
-                .with_state(|state, wakes| state.release(self, now, wakes));
+                .with_state(|state, wakes| state.release(self, held, wakes));
         }
         before == 1
     }
@@ -151,11 +153,13 @@ impl Permit {
         class: usize,
         snapshot: Snapshot,
         assigned: Assigned,
-        granted: Instant,
+        granted: Option<Instant>,
         queued_for: Duration,
     ) -> Self {
         let max_hold = pool.policy.classes[class].max_hold;
-        let expires = max_hold.and_then(|max_hold| granted.checked_add(max_hold));
+        let expires = granted
+            .zip(max_hold)
+            .and_then(|(granted, hold)| granted.checked_add(hold));
         let local = assigned
             .worker
             .as_ref()
@@ -170,7 +174,7 @@ impl Permit {
             queued_for,
             prefill: AtomicBool::new(true),
             holders: AtomicUsize::new(1),
-            revocation: revocable.then(|| Revocation::new(expires)),
+            revocation: revocable.then(|| Box::new(Revocation::new(expires))),
         });
         if revocable {
             pool.with_state(|state, wakes| state.register(&grant, wakes));

@@ -11,16 +11,15 @@ pub(crate) struct Places {
     workers: HashMap<String, Option<usize>>,
     /// The dominion of the workers that serve a model, and how many they are.
     models: HashMap<String, (Option<usize>, usize)>,
-    default_dominion: Option<usize>,
+    fallback: Option<usize>,
 }
 
 impl Places {
     pub(crate) fn new(policy: &PolicyConfig) -> Self {
-        let only = (policy.dominions.len() == 1).then_some(0);
         let mut this = Self {
             workers: HashMap::new(),
             models: HashMap::new(),
-            default_dominion: policy.default_dominion.or(only),
+            fallback: policy.fallback_dominion(),
         };
         for worker in &policy.workers {
             this.add(worker);
@@ -42,7 +41,7 @@ impl Places {
         if let Some(&(dominion, _)) = model.and_then(|model| self.models.get(model)) {
             return Some(dominion);
         }
-        Some(bound.or(self.default_dominion))
+        Some(bound.or(self.fallback))
     }
 
     /// The dominion of a worker, if there is such a worker.

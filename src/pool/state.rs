@@ -50,6 +50,8 @@ struct ClassRules {
     limits: ClassLimits,
     quantum: u64,
     max_queue_wait: Option<Duration>,
+    /// Whether its slots have a longest hold.
+    max_hold: bool,
 }
 
 impl ClassRules {
@@ -59,6 +61,7 @@ impl ClassRules {
             limits: class.limits,
             quantum: class.quantum.get(),
             max_queue_wait: class.max_queue_wait,
+            max_hold: class.max_hold.is_some(),
         }
     }
 }
@@ -83,9 +86,13 @@ pub(super) enum Status {
 
 /// An arrival that was let in.
 pub(super) enum Entered {
-    Started(Assigned),
+    Started {
+        assigned: Assigned,
+        granted: Option<Instant>,
+    },
     Parked {
         waiter: usize,
+        arrived: Instant,
         deadline: Option<Instant>,
     },
 }
@@ -132,7 +139,6 @@ impl State {
     pub(super) fn enter(
         &mut self,
         epoch: Instant,
-        now: Instant,
         arrival: &Arrival<'_>,
         wakes: &mut WakeList,
     ) -> Result<Entered, Refusal> {
@@ -152,7 +158,12 @@ impl State {
             if let Some(worker) = self.workers.least_loaded(class, &eligible) {
                 // It may make a worker busy, never one less busy: nobody else can go now.
                 self.start(worker, snapshot.uncached());
-                return Ok(Entered::Started(self.workers.assigned(worker)));
+                // A dominion with room to spare is not asked how fast it drains.
+                let timed = self.classes[class].max_hold || !self.has_slot();
+                return Ok(Entered::Started {
+                    assigned: self.workers.assigned(worker),
+                    granted: timed.then(Instant::now),
+                });
             }
         }
         if self.reject {
@@ -170,7 +181,8 @@ impl State {
             ClientId::SHARED
         };
         let rules = &self.classes[class];
-        let since_epoch = now.saturating_duration_since(epoch);
+        let arrived = Instant::now();
+        let since_epoch = arrived.saturating_duration_since(epoch);
         let score = Score::new(
             rules.order,
             since_epoch,
@@ -200,8 +212,11 @@ impl State {
             waker: None,
         });
         self.arbitrate(wakes);
-        let deadline = wait.and_then(|wait| now.checked_add(wait));
-        Ok(Entered::Parked { waiter, deadline })
+        Ok(Entered::Parked {
+            waiter,
+            arrived,
+            deadline: wait.and_then(|wait| arrived.checked_add(wait)),
+        })
     }
 
     /// Compares a class's limits with what is queued already: the request that crosses one is
@@ -344,13 +359,14 @@ impl State {
         }
     }
 
-    /// A request is over that held a slot from its grant until `now`.
-    pub(super) fn release(&mut self, grant: &Grant, now: Instant, wakes: &mut WakeList) {
+    /// A request is over that held its slot for this long, where that was measured.
+    pub(super) fn release(&mut self, grant: &Grant, held: Option<Duration>, wakes: &mut WakeList) {
         if let Some(revocation) = &grant.revocation {
             self.revocables.remove(revocation);
         }
-        let held = now.saturating_duration_since(grant.granted);
-        self.drain.finished(grant.snapshot.cost(), held);
+        if let Some(held) = held {
+            self.drain.finished(grant.snapshot.cost(), held);
+        }
         self.free(grant.assigned.index, grant.take_prefill(), wakes);
         self.arbitrate(wakes);
     }
@@ -362,8 +378,11 @@ impl State {
         };
         if grant.take_back() {
             self.revocables.remove(revocation);
-            if let Some(expires) = revocation.expires.filter(|_| reason == Revoked::HoldExpired) {
-                let held = expires.saturating_duration_since(grant.granted);
+            let expires = revocation
+                .expires
+                .filter(|_| reason == Revoked::HoldExpired);
+            if let Some((expires, granted)) = expires.zip(grant.granted) {
+                let held = expires.saturating_duration_since(granted);
                 self.drain.finished(grant.snapshot.cost(), held);
             }
             revocation

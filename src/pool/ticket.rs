@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{
     Permit, Pool, Refused,
-    state::{Answer, Turn},
+    state::{Answer, State, Turn},
 };
 use crate::schedule::Snapshot;
 
@@ -84,10 +84,7 @@ impl Ticket {
                 return Poll::Ready(self.take(answer));
             }
             // It kept the time for a hold that is over now.
-            drop(
-                self.pool
-                    .with_state(|state, wakes| state.expire_holds(until, wakes)),
-            );
+            drop(self.pool.with_state(State::expire_holds));
         }
     }
 
@@ -112,7 +109,7 @@ impl Ticket {
                     self.class,
                     self.snapshot,
                     assigned,
-                    now,
+                    Some(now),
                     queued_for,
                 ))
             }

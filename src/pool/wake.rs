@@ -1,6 +1,6 @@
 //! Wakers collected under the lock, to be woken after it.
 
-use std::task::Waker;
+use std::{collections::VecDeque, task::Waker};
 
 /// Wakers to wake once the lock is released. The first one, mostly the only one, takes no
 /// allocation.
@@ -8,22 +8,35 @@ use std::task::Waker;
 #[must_use]
 pub(crate) struct WakeList {
     first: Option<Waker>,
-    rest: Vec<Waker>,
+    rest: VecDeque<Waker>,
 }
 
 impl WakeList {
     pub(super) fn push(&mut self, waker: Waker) {
-        if self.first.is_none() {
+        if self.first.is_none() && self.rest.is_empty() {
             self.first = Some(waker);
         } else {
-            self.rest.push(waker);
+            self.rest.push_back(waker);
         }
     }
 
-    pub(crate) fn wake_all(self) {
-        self.first
-            .into_iter()
-            .chain(self.rest)
-            .for_each(Waker::wake);
+    pub(crate) fn wake_all(mut self) {
+        self.wake_each();
+    }
+
+    fn wake_each(&mut self) {
+        if let Some(waker) = self.first.take() {
+            waker.wake();
+        }
+        while let Some(waker) = self.rest.pop_front() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for WakeList {
+    /// A waker that panics takes no other wake with it.
+    fn drop(&mut self) {
+        self.wake_each();
     }
 }

@@ -9,14 +9,14 @@ use std::{
     sync::Arc,
 };
 
-use super::eligible::{Among, Eligible, Wanted};
+use super::{
+    eligible::{Among, Eligible, Wanted},
+    group::{Group, Load},
+};
 use crate::{
     config::{self, BusyThreshold, PolicyConfig},
     schedule::Gate,
 };
-
-/// Which worker is taken first: the least prefill, then the fewest requests, then file order.
-type Load = (u64, u64, u32);
 
 #[derive(Debug)]
 struct Worker {
@@ -72,16 +72,6 @@ impl Worker {
     }
 }
 
-/// Workers that are eligible together: all of the dominion, or those that serve a model.
-#[derive(Debug, Default)]
-struct Group {
-    members: Vec<u32>,
-    /// The members that anybody may go to.
-    by_load: BTreeSet<Load>,
-    /// How many of those are busy, by bar.
-    busy: Vec<u32>,
-}
-
 /// A threshold that classes share, and which workers are above it.
 #[derive(Debug)]
 struct Bar {
@@ -118,7 +108,7 @@ impl Workers {
         let mut this = Self {
             workers: Vec::new(),
             by_id: HashMap::new(),
-            groups: vec![Group::default()],
+            groups: Vec::new(),
             group_of_model: HashMap::new(),
             bars: Vec::new(),
             demands: Vec::new(),
@@ -127,6 +117,7 @@ impl Workers {
             let demand = this.demand(class.busy);
             this.demands.push(demand);
         }
+        this.groups.push(Group::new(this.bars.len()));
         for worker in policy
             .workers
             .iter()
@@ -180,7 +171,7 @@ impl Workers {
             let next = self.groups.len() as u32;
             let group = *self.group_of_model.entry(model.clone()).or_insert(next);
             if group == next {
-                self.groups.push(Group::default());
+                self.groups.push(Group::new(self.bars.len()));
             }
             if !groups.contains(&group) {
                 groups.push(group);
@@ -193,22 +184,24 @@ impl Workers {
             groups,
             condition: Condition::default(),
         };
-        for &group in &worker.groups {
-            let group = &mut self.groups[group as usize];
-            group.members.push(index);
-            group.by_load.insert(worker.load(index));
+        self.workers.push(worker);
+        let Self {
+            workers, groups, ..
+        } = self;
+        for &group in &workers[index as usize].groups {
+            let group = &mut groups[group as usize];
+            group.add(index, |member| {
+                let worker = &workers[member as usize];
+                (worker.load(member), worker.condition.open_to_all())
+            });
         }
         // An idle worker is never busy: busy means strictly more than the threshold.
         for bar in &mut self.bars {
             bar.busy.push(false);
         }
-        for group in &mut self.groups {
-            group.busy.resize(self.bars.len(), 0);
-        }
-        if let Some(configured) = &worker.configured {
+        if let Some(configured) = &self.workers[index as usize].configured {
             self.by_id.insert(Arc::clone(&configured.id), index);
         }
-        self.workers.push(worker);
         Flipped {
             worker: index,
             any: true,
@@ -220,16 +213,14 @@ impl Workers {
         let index = self.by_id.remove(id)?;
         let flipped = self.set_condition(index, |condition| condition.removed = true);
         for &group in &self.workers[index as usize].groups {
-            self.groups[group as usize]
-                .members
-                .retain(|&member| member != index);
+            self.groups[group as usize].remove(index);
         }
         let Self {
             groups,
             group_of_model,
             ..
         } = self;
-        group_of_model.retain(|_, group| !groups[*group as usize].members.is_empty());
+        group_of_model.retain(|_, group| !groups[*group as usize].members().is_empty());
         Some(flipped)
     }
 
@@ -266,18 +257,13 @@ impl Workers {
         if was_open != is_open {
             for &group in &worker.groups {
                 let group = &mut groups[group as usize];
-                if is_open {
-                    group.by_load.insert(worker.load(index));
-                } else {
-                    group.by_load.remove(&worker.load(index));
-                }
-                let busy = bars.iter().map(|bar| bar.busy[index as usize]);
-                for (count, _) in group.busy.iter_mut().zip(busy).filter(|(_, busy)| *busy) {
-                    *count = if is_open {
-                        *count + 1
-                    } else {
-                        count.saturating_sub(1)
-                    };
+                group.set_open(worker.load(index), is_open);
+                for (bar, _) in bars
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, bar)| bar.busy[index as usize])
+                {
+                    group.count_busy(bar, is_open);
                 }
             }
         }
@@ -348,7 +334,7 @@ impl Workers {
     /// True if some eligible worker takes requests, busy or not.
     fn any_open(&self, eligible: &Eligible) -> bool {
         match eligible.plain_group() {
-            Some(group) => !self.groups[group as usize].by_load.is_empty(),
+            Some(group) => self.groups[group as usize].open() > 0,
             None => self.open(eligible).next().is_some(),
         }
     }
@@ -362,7 +348,7 @@ impl Workers {
     fn members<'a>(&'a self, among: &'a Among) -> &'a [u32] {
         match among {
             Among::Pinned(worker) => std::slice::from_ref(worker),
-            Among::Group(group) => &self.groups[*group as usize].members,
+            Among::Group(group) => self.groups[*group as usize].members(),
             Among::Listed(workers) => workers,
         }
     }
@@ -395,7 +381,7 @@ impl Workers {
         let (busy, all) = match eligible.plain_group() {
             Some(group) => {
                 let group = &self.groups[group as usize];
-                (group.busy[bar] as usize, group.by_load.len())
+                (group.busy(bar), group.open())
             }
             None => self.open(eligible).fold((0, 0), |(busy, all), worker| {
                 (
@@ -413,9 +399,9 @@ impl Workers {
     pub(super) fn least_loaded(&self, class: usize, eligible: &Eligible) -> Option<u32> {
         match eligible.plain_group() {
             Some(group) => {
-                let by_load = self.groups[group as usize].by_load.iter();
+                let by_load = self.groups[group as usize].by_load();
                 by_load
-                    .map(|&(_, _, worker)| worker)
+                    .into_iter()
                     .find(|&worker| !self.busy(class, worker))
             }
             None => {
@@ -473,9 +459,7 @@ impl Workers {
         let open = worker.condition.open_to_all();
         if open {
             for &group in &worker.groups {
-                let by_load = &mut groups[group as usize].by_load;
-                by_load.remove(&old);
-                by_load.insert(new);
+                groups[group as usize].reorder(old, new);
             }
         }
         for (index_of_bar, bar) in bars.iter_mut().enumerate() {
@@ -486,12 +470,7 @@ impl Workers {
             }
             flipped.any = true;
             for &group in worker.groups.iter().filter(|_| open) {
-                let count = &mut groups[group as usize].busy[index_of_bar];
-                *count = if busy {
-                    *count + 1
-                } else {
-                    count.saturating_sub(1)
-                };
+                groups[group as usize].count_busy(index_of_bar, busy);
             }
         }
         flipped

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ClientId, Key, LaneId, Rank, Snapshot, lane::Lane};
+use super::{
+    ClientId, Key, LaneId, Rank, Snapshot,
+    lane::{Head, Lane},
+};
 
 /// What is queued in a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,10 +23,13 @@ pub(super) struct Class {
     /// Tokens credited and not yet spent; 0 without backlog.
     pub(super) deficit: u64,
     pub(super) backlog: Backlog,
-    lanes: BTreeMap<LaneId, Lane>,
-    /// The heads of the lanes that may go, the best first. A lane is in here exactly if its
-    /// head passed the gate when it was last asked.
-    ready: BTreeSet<(Rank, LaneId)>,
+    /// The lane that most classes have alone, and so outside of the tree of the others.
+    shared: Lane,
+    exact: BTreeMap<u32, Lane>,
+    /// The exact lanes whose head passed the gate when it was last asked, the best head first.
+    ready: BTreeSet<(Rank, u32)>,
+    /// The best of all heads that passed, kept because each decision asks each class for it.
+    candidate: Option<(LaneId, Head)>,
 }
 
 impl Class {
@@ -32,8 +38,10 @@ impl Class {
             quantum,
             deficit: 0,
             backlog: Backlog::default(),
-            lanes: BTreeMap::new(),
+            shared: Lane::default(),
+            exact: BTreeMap::new(),
             ready: BTreeSet::new(),
+            candidate: None,
         }
     }
 
@@ -42,17 +50,26 @@ impl Class {
     }
 
     /// The best dispatchable head of all lanes.
-    pub(super) fn candidate(&self) -> Option<(LaneId, Key)> {
-        let &(_, id) = self.ready.first()?;
-        let (_, key) = self.lanes.get(&id)?.head()?;
-        Some((id, key))
+    pub(super) fn candidate(&self) -> Option<(LaneId, Head)> {
+        self.candidate
+    }
+
+    /// What the candidate costs, in tokens.
+    pub(super) fn price(&self) -> Option<u64> {
+        self.candidate.map(|(_, head)| head.cost)
     }
 
     #[cfg(test)]
     pub(super) fn heads(&self) -> impl Iterator<Item = Key> + '_ {
-        self.lanes
-            .values()
-            .filter_map(|lane| lane.head().map(|(_, key)| key))
+        let lanes = self.exact.values().chain([&self.shared]);
+        lanes.filter_map(|lane| lane.head().map(|(_, key)| key))
+    }
+
+    fn lane(&mut self, id: LaneId) -> Option<&mut Lane> {
+        match id {
+            LaneId::Shared => Some(&mut self.shared),
+            LaneId::Worker(worker) => self.exact.get_mut(&worker),
+        }
     }
 
     /// Adds a request; true if it became the head of its lane.
@@ -67,7 +84,10 @@ impl Class {
         self.backlog.requests += 1;
         self.backlog.raw_tokens = self.backlog.raw_tokens.saturating_add(snapshot.raw());
         self.backlog.cached_tokens = self.backlog.cached_tokens.saturating_add(snapshot.cached());
-        let lane = self.lanes.entry(id).or_default();
+        let lane = match id {
+            LaneId::Shared => &mut self.shared,
+            LaneId::Worker(worker) => self.exact.entry(worker).or_default(),
+        };
         lane.push(client, rank, key);
         lane.head() == Some((rank, key))
     }
@@ -81,7 +101,7 @@ impl Class {
         snapshot: Snapshot,
     ) -> bool {
         self.discount(snapshot);
-        let Some(lane) = self.lanes.get_mut(&id) else {
+        let Some(lane) = self.lane(id) else {
             return false;
         };
         let was_head = lane.head().is_some_and(|(head, _)| head == rank);
@@ -92,7 +112,7 @@ impl Class {
     /// Takes the head of a lane, which passes the turn to the lane's next client.
     pub(super) fn pop(&mut self, id: LaneId, snapshot: Snapshot) {
         self.discount(snapshot);
-        if let Some(lane) = self.lanes.get_mut(&id) {
+        if let Some(lane) = self.lane(id) {
             lane.pop();
         }
     }
@@ -110,24 +130,44 @@ impl Class {
         }
     }
 
-    /// Asks anew whether the head of a lane may go; true if the class has any that may.
-    pub(super) fn recheck(&mut self, id: LaneId, open: impl FnOnce(Key) -> bool) -> bool {
-        if let Some(lane) = self.lanes.get_mut(&id) {
-            let head = lane.head().filter(|&(_, key)| open(key));
-            let head = head.map(|(rank, _)| rank);
-            if head != lane.ready {
-                if let Some(old) = lane.ready {
-                    self.ready.remove(&(old, id));
+    /// Asks anew whether the head of a lane may go: `price` is what it costs, if it may.
+    pub(super) fn recheck(&mut self, id: LaneId, price: impl FnOnce(Key) -> Option<u64>) {
+        let Some(lane) = self.lane(id) else {
+            return;
+        };
+        let head = lane.head().and_then(|(rank, key)| {
+            let cost = price(key)?;
+            Some(Head { rank, key, cost })
+        });
+        let before = std::mem::replace(&mut lane.ready, head);
+        let emptied = lane.is_empty();
+        if let LaneId::Worker(worker) = id {
+            if emptied {
+                self.exact.remove(&worker);
+            }
+            if before != head {
+                if let Some(old) = before {
+                    self.ready.remove(&(old.rank, worker));
                 }
                 if let Some(new) = head {
-                    self.ready.insert((new, id));
+                    self.ready.insert((new.rank, worker));
                 }
-                lane.ready = head;
-            }
-            if lane.is_empty() {
-                self.lanes.remove(&id);
             }
         }
-        !self.ready.is_empty()
+        if before != head {
+            self.candidate = self.best();
+        }
+    }
+
+    fn best(&self) -> Option<(LaneId, Head)> {
+        let shared = self.shared.ready.map(|head| (LaneId::Shared, head));
+        let exact = self.ready.first().and_then(|(_, worker)| {
+            let head = self.exact.get(worker)?.ready?;
+            Some((LaneId::Worker(*worker), head))
+        });
+        shared
+            .into_iter()
+            .chain(exact)
+            .min_by_key(|(_, head)| head.rank)
     }
 }

@@ -39,7 +39,16 @@ impl Score {
 /// The whole order of heads: the higher tier, then the score, then the arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    tier: Reverse<u32>,
+    tier: Tier,
+    place: Place,
+}
+
+/// A strict priority, the highest first.
+pub(super) type Tier = Reverse<u32>;
+
+/// The order inside a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
     score: Score,
     sequence: u64,
 }
@@ -49,14 +58,21 @@ impl Rank {
     pub(crate) fn new(strict_priority: u32, score: Score, sequence: u64) -> Self {
         Self {
             tier: Reverse(strict_priority),
-            score,
-            sequence,
+            place: Place { score, sequence },
         }
     }
 
-    /// The strict priority, the highest first.
-    pub(super) fn tier(&self) -> Reverse<u32> {
+    pub(super) fn tier(&self) -> Tier {
         self.tier
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The rank of a place in a tier.
+    pub(super) fn of(tier: Tier, place: Place) -> Self {
+        Self { tier, place }
     }
 }
 

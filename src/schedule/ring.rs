@@ -107,7 +107,9 @@ impl<T> Schedule<T> {
         } = entry;
         // A queue of 2^32 requests does not fit in memory.
         let key = Key(self.entries.insert(entry) as u32);
-        self.backlogged.insert(class);
+        if self.classes[class].is_empty() {
+            self.backlogged.insert(class);
+        }
         if self.classes[class].push(lane, client, rank, key, snapshot) {
             self.recheck(class, lane, gate);
         }
@@ -127,21 +129,22 @@ impl<T> Schedule<T> {
 
     /// Asks the gate anew about the head of a lane.
     pub(crate) fn recheck(&mut self, class: usize, lane: LaneId, gate: &impl Gate<T>) {
-        let Self {
-            entries,
-            classes,
-            ready,
-            ..
-        } = self;
-        let open = classes[class].recheck(lane, |key| {
-            entries
-                .get(key.0 as usize)
-                .is_some_and(|entry| gate.open(class, &entry.payload))
+        let entries = &self.entries;
+        let asked = &mut self.classes[class];
+        let was_ready = asked.candidate().is_some();
+        asked.recheck(lane, |key| {
+            let entry = entries.get(key.0 as usize)?;
+            gate.open(class, &entry.payload)
+                .then(|| entry.snapshot.cost())
         });
-        if open {
-            ready.insert(class);
-        } else {
-            ready.remove(&class);
+        match (was_ready, asked.candidate().is_some()) {
+            (false, true) => {
+                self.ready.insert(class);
+            }
+            (true, false) => {
+                self.ready.remove(&class);
+            }
+            _ => {}
         }
     }
 
@@ -160,11 +163,11 @@ impl<T> Schedule<T> {
     /// Takes out the request whose turn it is, if any may go.
     pub(crate) fn serve(&mut self, gate: &impl Gate<T>) -> Option<Entry<T>> {
         let class = self.pick()?;
-        let (lane, key) = self.classes[class].candidate()?;
-        let entry = self.entries.try_remove(key.0 as usize)?;
+        let (lane, head) = self.classes[class].candidate()?;
+        let entry = self.entries.try_remove(head.key.0 as usize)?;
 
         let served = &mut self.classes[class];
-        served.deficit = served.deficit.saturating_sub(entry.snapshot.cost());
+        served.deficit = served.deficit.saturating_sub(head.cost);
         served.pop(lane, entry.snapshot);
         self.recheck(class, lane, gate);
         self.cursor = if class + 1 == self.classes.len() {
@@ -190,7 +193,7 @@ impl<T> Schedule<T> {
     /// The class whose turn it is, credited so that it can pay for its candidate.
     fn pick(&mut self) -> Option<usize> {
         if let Some(class) = self.burst {
-            match self.price(class) {
+            match self.classes[class].price() {
                 Some(cost) if cost <= self.classes[class].deficit => return Some(class),
                 Some(_) => self.burst = None,
                 // Only blocked: its credit waits with it.
@@ -207,7 +210,6 @@ impl<T> Schedule<T> {
     /// One round: every dispatchable class from the cursor on, until one can pay.
     fn scan(&mut self) -> Option<usize> {
         let Self {
-            entries,
             classes,
             ready,
             cursor,
@@ -216,7 +218,7 @@ impl<T> Schedule<T> {
         let order = ready.range(*cursor..).chain(ready.range(..*cursor));
         for &index in order {
             let class = &mut classes[index];
-            let cost = price(class, entries)?;
+            let cost = class.price()?;
             if cost <= class.deficit {
                 return Some(index);
             }
@@ -231,15 +233,10 @@ impl<T> Schedule<T> {
     /// Credits the rounds in which plain round robin would serve nobody, all at once: one fewer
     /// than the least number of rounds that lets some class pay.
     fn credit_rounds_without_progress(&mut self) -> Option<()> {
-        let Self {
-            entries,
-            classes,
-            ready,
-            ..
-        } = self;
+        let Self { classes, ready, .. } = self;
         let rounds = |&index: &usize| {
-            let class: &Class = &classes[index];
-            let missing = price(class, entries)?.saturating_sub(class.deficit);
+            let class = &classes[index];
+            let missing = class.price()?.saturating_sub(class.deficit);
             Some(missing.div_ceil(class.quantum))
         };
         let idle = ready.iter().filter_map(rounds).min()?.saturating_sub(1);
@@ -253,16 +250,4 @@ impl<T> Schedule<T> {
         }
         Some(())
     }
-
-    /// What a class's candidate costs.
-    fn price(&self, class: usize) -> Option<u64> {
-        price(&self.classes[class], &self.entries)
-    }
-}
-
-fn price<T>(class: &Class, entries: &Slab<Entry<T>>) -> Option<u64> {
-    let (_, key) = class.candidate()?;
-    entries
-        .get(key.0 as usize)
-        .map(|entry| entry.snapshot.cost())
 }

@@ -182,7 +182,9 @@ impl Hall {
         self.guest(id).client.polled.rings()
     }
 
-    pub fn worker(&self, id: &str) -> Option<String> {
+    /// The worker that a running request was given.
+    pub fn worker(&mut self, id: &str) -> Option<String> {
+        self.settle();
         let admission = self.scene.desk.admission(id);
         admission.worker().map(str::to_owned)
     }
