@@ -63,6 +63,10 @@ impl Budget {
 
     /// Gives bytes back, and the room to the reader that waits for it longest.
     pub(super) fn give_back(&self, bytes: usize) {
+        if bytes == 0 {
+            // There is no more room than there was.
+            return;
+        }
         let mut state = self.lock();
         state.used = state.used.saturating_sub(bytes);
         self.wake_next(state);

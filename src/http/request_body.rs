@@ -19,7 +19,7 @@ pin_project! {
     /// trailers included.
     ///
     /// While a request is parked its body is read ahead, up to `read_ahead_bytes`, and one frame
-    /// beyond it. A server that reads notices when the client is gone, which hyper does not while
+    /// beyond it, and at most 1024 frames. A server that reads notices when the client is gone, which hyper does not while
     /// 8 kB or more of an HTTP/1 body lie unread; and an HTTP/2 connection is not blocked by a body
     /// that nobody reads. A request that starts at once is not read ahead.
     pub struct RequestBody<B>
@@ -42,6 +42,9 @@ pin_project! {
         Ahead { ahead: Box<Ahead<B>> },
     }
 }
+
+/// The most frames that are read ahead of one body. However small they are, each takes up memory.
+const MAX_FRAMES: usize = 1024;
 
 type PollFrame<B> = Poll<Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>>;
 
@@ -102,7 +105,7 @@ impl<B: Body> RequestBody<B> {
 
 impl<B: Body> Ahead<B> {
     fn read(&mut self, cx: &mut Context<'_>) -> Result<(), B::Error> {
-        while !self.ended && self.buffered < self.limit {
+        while !self.ended && self.buffered < self.limit && self.frames.len() < MAX_FRAMES {
             if !self.budget.has_room(&mut self.place, cx) {
                 return Ok(());
             }

@@ -1,7 +1,7 @@
 //! A dominion under random operations, recounted after each.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -9,6 +9,7 @@ use std::{
 use proptest::{prelude::*, test_runner::RngSeed};
 
 use super::*;
+use crate::config;
 
 const POLICY: &str = "
 default_policy_family: a
@@ -16,7 +17,7 @@ uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
 policy_classes:
   - {name: a, policy_family: a, cache_bucket: all, quantum: 7, prefill_busy_threshold: 12}
   - {name: b, policy_family: b, cache_bucket: all, quantum: 3, queue_policy: wspt, prefill_busy_threshold_frac: 0.5, busy_worker_ratio: 0.6}
-  - {name: c, policy_family: c, cache_bucket: all, quantum: 100}
+  - {name: c, policy_family: c, cache_bucket: all, quantum: 100, max_hold_ms: 20, max_queue_wait_ms: 50}
 dominions:
   - {id: pool, kind: remote, max_concurrency: 3, max_queue: 12}
 endpoints:
@@ -36,6 +37,19 @@ enum Operation {
     Finish(usize),
     Hold(usize),
     LetGo(usize),
+    /// A running request looks whether it may go on.
+    Look(usize),
+    /// Milliseconds pass, and nobody is polled for it.
+    Pass(u64),
+    AddWorker(&'static str, Option<&'static str>, bool),
+    RemoveWorker(&'static str),
+    /// Drained, overloaded or tainted, by the number; or not any more.
+    SetCondition(&'static str, u8, bool),
+    SetSlots(Option<usize>),
+    SetQueue(usize),
+    /// A running request's slot is taken back, if it can be.
+    Revoke(usize),
+    Switch(Vec<&'static str>),
 }
 
 #[derive(Clone, Debug)]
@@ -48,10 +62,12 @@ struct Fields {
     model: Option<&'static str>,
     worker: Option<&'static str>,
     allowed: Option<Vec<&'static str>>,
+    tolerates: bool,
+    wait: Option<u64>,
 }
 
 fn worker() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["w0", "w1", "w2"])
+    prop::sample::select(vec!["w0", "w1", "w2", "w3", "w4"])
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -60,9 +76,10 @@ fn operation() -> impl Strategy<Value = Operation> {
         prop::option::of(prop::sample::select(vec!["m", "n", "unknown"])),
         prop::option::weighted(0.3, worker()),
         prop::option::weighted(0.2, prop::collection::vec(worker(), 0..3)),
+        (any::<bool>(), prop::option::weighted(0.3, 0..40u64)),
     );
     let fields = fields.prop_map(
-        |((class, raw, cached, tier, client), model, worker, allowed)| {
+        |((class, raw, cached, tier, client), model, worker, allowed, (tolerates, wait))| {
             Operation::Arrive(Fields {
                 class,
                 raw,
@@ -72,10 +89,13 @@ fn operation() -> impl Strategy<Value = Operation> {
                 model,
                 worker,
                 allowed,
+                tolerates,
+                wait,
             })
         },
     );
     let which = any::<usize>;
+    let model = prop::option::of(prop::sample::select(vec!["m", "n"]));
     prop_oneof![
         6 => fields,
         3 => which().prop_map(Operation::Poll),
@@ -84,6 +104,17 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => which().prop_map(Operation::Finish),
         1 => which().prop_map(Operation::Hold),
         1 => which().prop_map(Operation::LetGo),
+        2 => which().prop_map(Operation::Look),
+        2 => (0..30u64).prop_map(Operation::Pass),
+        1 => (worker(), model, any::<bool>())
+            .prop_map(|(id, model, local)| Operation::AddWorker(id, model, local)),
+        1 => worker().prop_map(Operation::RemoveWorker),
+        3 => (worker(), 0..3u8, any::<bool>())
+            .prop_map(|(id, which, on)| Operation::SetCondition(id, which, on)),
+        1 => prop::option::weighted(0.9, 1..6usize).prop_map(Operation::SetSlots),
+        1 => (1..16usize).prop_map(Operation::SetQueue),
+        1 => which().prop_map(Operation::Revoke),
+        1 => prop::collection::vec(worker(), 0..5).prop_map(Operation::Switch),
     ]
 }
 
@@ -99,6 +130,14 @@ struct World {
     running: Vec<Running>,
     /// Slots whose request is over and that somebody holds on to.
     held: Vec<Share>,
+    /// How many slots were in use when they were last counted.
+    in_use: usize,
+}
+
+/// True if the slot was taken back.
+fn is_revoked(grant: &Grant) -> bool {
+    let revocation = grant.revocation.as_ref();
+    revocation.is_some_and(|revocation| revocation.reason().is_some())
 }
 
 fn pick(which: usize, length: usize) -> Option<usize> {
@@ -114,12 +153,11 @@ impl World {
                     return;
                 };
                 let mut cx = Context::from_waker(Waker::noop());
-                if let Poll::Ready(granted) = self.parked[index].1.poll_granted(&mut cx) {
-                    let permit = granted.expect("the queue is open");
-                    self.running.push(Running {
+                if let Poll::Ready(answer) = self.parked[index].1.poll_granted(&mut cx) {
+                    self.running.extend(answer.ok().map(|permit| Running {
                         permit,
                         first_byte: false,
-                    });
+                    }));
                     self.parked.remove(index);
                 }
             }
@@ -142,7 +180,9 @@ impl World {
             Operation::Hold(which) => {
                 if let Some(index) = pick(which, self.running.len()) {
                     let grant = Arc::clone(self.running[index].permit.grant());
-                    self.held.push(grant.share().expect("the permit is there"));
+                    let share = grant.share();
+                    assert_eq!(share.is_none(), is_revoked(&grant), "what can be held");
+                    self.held.extend(share);
                 }
             }
             Operation::LetGo(which) => {
@@ -150,11 +190,77 @@ impl World {
                     self.held.remove(index);
                 }
             }
+            Operation::Look(which) => {
+                if let Some(index) = pick(which, self.running.len()) {
+                    let mut cx = Context::from_waker(Waker::noop());
+                    if self.running[index].permit.poll_revoked(&mut cx).is_ready() {
+                        self.running.remove(index);
+                    }
+                }
+            }
+            Operation::Pass(milliseconds) => {
+                tokio::runtime::Handle::current()
+                    .block_on(tokio::time::advance(Duration::from_millis(milliseconds)));
+            }
+            Operation::AddWorker(id, model, local) => {
+                if pool.lock().workers.index(id).is_none() {
+                    let endpoint = config::Endpoint {
+                        id: id.into(),
+                        protocol: None,
+                        base_url: None,
+                        api_key: None,
+                    };
+                    let worker = config::Worker {
+                        id: id.into(),
+                        dominion: Some(0),
+                        models: model.into_iter().map(str::to_owned).collect(),
+                        max_num_batched_tokens: local.then_some(10),
+                        endpoint: (!local).then(|| Arc::new(endpoint)),
+                    };
+                    pool.add_worker(Arc::new(worker)).wake_all();
+                }
+            }
+            Operation::RemoveWorker(id) => pool.remove_worker(id).1.wake_all(),
+            Operation::SetCondition(id, which, on) => pool.set_condition(id, |it| match which {
+                0 => it.draining = on,
+                1 => it.overloaded = on,
+                _ if on => {
+                    it.taints.insert("taint".into());
+                }
+                _ => {
+                    it.taints.remove("taint");
+                }
+            }),
+            Operation::SetSlots(slots) => pool.set_max_concurrency(slots),
+            Operation::SetQueue(length) => pool.set_max_queue(length),
+            Operation::Revoke(which) => {
+                if let Some(index) = pick(which, self.running.len()) {
+                    let grant = Arc::clone(self.running[index].permit.grant());
+                    pool.revoke(&grant, Revoked::HoldExpired);
+                }
+            }
+            Operation::Switch(models) => {
+                let models: HashSet<&str> = models.into_iter().collect();
+                pool.switch_profile(&models);
+                let state = pool.lock();
+                let unloaded = |running: &&Running| {
+                    let worker = running.permit.grant().assigned.index;
+                    state.workers.is_unselected(worker)
+                };
+                assert!(
+                    self.running
+                        .iter()
+                        .filter(unloaded)
+                        .all(|running| is_revoked(running.permit.grant())),
+                    "nobody runs on a model that is not loaded"
+                );
+            }
         }
     }
 
     fn arrive(&mut self, pool: &Arc<Pool>, fields: Fields) {
         let client = format!("client-{}", fields.client);
+        let tolerations = ["taint".to_owned()];
         let entrance = pool.enter(&Arrival {
             class: fields.class,
             snapshot: Snapshot::new(fields.raw, fields.cached),
@@ -165,9 +271,9 @@ impl World {
                 model: fields.model,
                 worker: fields.worker,
                 allowed_workers: fields.allowed.as_deref(),
-                tolerations: &[],
+                tolerations: if fields.tolerates { &tolerations } else { &[] },
             },
-            max_queue_wait: None,
+            max_queue_wait: fields.wait.map(Duration::from_millis),
         });
         match entrance {
             Entrance::Admitted(permit) => self.running.push(Running {
@@ -180,13 +286,15 @@ impl World {
     }
 
     /// Counts anew what the pool keeps count of.
-    fn recount(&self, pool: &Pool) {
+    fn recount(&mut self, pool: &Pool) {
         let state = pool.lock();
         let audit = state.audit();
 
+        let refused = |ticket: &Ticket| audit.refused.contains(&ticket.waiter());
         let (granted, queued): (Vec<_>, Vec<_>) = self
             .parked
             .iter()
+            .filter(|(_, ticket)| !refused(ticket))
             .partition(|(_, ticket)| audit.granted.contains_key(&ticket.waiter()));
         assert_eq!(audit.queued, queued.len(), "who waits");
         assert_eq!(
@@ -195,19 +303,27 @@ impl World {
             "who was granted and does not know it"
         );
 
-        let mut slots: BTreeSet<*const Grant> = BTreeSet::new();
-        slots.extend(
-            self.running
-                .iter()
-                .map(|running| Arc::as_ptr(running.permit.grant())),
-        );
-        slots.extend(self.held.iter().map(|share| Arc::as_ptr(share.grant())));
+        let running = self.running.iter().map(|running| running.permit.grant());
+        let held = self.held.iter().map(Share::grant);
+        let slots: BTreeSet<*const Grant> = running
+            .chain(held)
+            .filter(|grant| !is_revoked(grant))
+            .map(Arc::as_ptr)
+            .collect();
         assert_eq!(audit.in_use, slots.len() + granted.len(), "slots in use");
-        assert!(audit.in_use <= 3, "never more than the dominion has");
+        let slots = state.max_concurrency.unwrap_or(usize::MAX);
+        assert!(
+            audit.in_use <= slots.max(self.in_use),
+            "never more than the dominion has, or had"
+        );
+        self.in_use = audit.in_use;
 
-        let mut prefill = [0; 3];
+        let mut prefill = vec![0; audit.prefill.len()];
         for running in self.running.iter().filter(|running| !running.first_byte) {
             let grant = running.permit.grant();
+            if is_revoked(grant) {
+                continue;
+            }
             prefill[grant.assigned.index as usize] += grant.snapshot.uncached();
         }
         for (fields, ticket) in &granted {
@@ -233,8 +349,17 @@ impl World {
         assert_eq!(audit.backlog, backlog, "what is queued by class");
 
         assert!(
-            audit.in_use == 3 || audit.dispatchable == 0,
+            audit.in_use >= slots || audit.dispatchable == 0,
             "a free slot and a dispatchable head"
+        );
+        assert!(
+            audit.workers_agree,
+            "which workers are open, busy and least loaded"
+        );
+        let keeps_time = audit.expires && audit.queued > 0;
+        assert!(
+            audit.timekeeper_queued.unwrap_or(!keeps_time),
+            "one of those who wait keeps the time of the holds"
         );
     }
 }
@@ -253,13 +378,31 @@ proptest! {
     #![proptest_config(deterministic(400))]
 
     #[test]
-    fn every_count_equals_a_recount_and_no_slot_idles(operations in prop::collection::vec(operation(), 0..150)) {
-        let policy: PolicyConfig = POLICY.parse().unwrap();
+    fn every_count_equals_a_recount_and_no_slot_idles(
+        operations in prop::collection::vec(operation(), 0..150),
+        closes in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let _inside = runtime.enter();
+        let mut policy: PolicyConfig = POLICY.parse().unwrap();
+        for index in [0, 2] {
+            // As local models are, which a profile may leave out.
+            Arc::make_mut(&mut policy.workers[index]).endpoint = None;
+        }
         let pool = Pool::new(Arc::new(policy), Some(0));
         let mut world = World::default();
         for operation in operations {
             world.apply(&pool, operation);
             world.recount(&pool);
+        }
+        if closes {
+            pool.close();
+            world.recount(&pool);
+            prop_assert_eq!(pool.counts().waiting, 0, "nobody waits for a queue that is closed");
         }
         // Everybody leaves, in an order of their own.
         world.held.clear();
@@ -269,6 +412,8 @@ proptest! {
         world.recount(&pool);
         let state = pool.lock();
         let audit = state.audit();
-        prop_assert_eq!((audit.in_use, audit.queued, audit.prefill), (0, 0, vec![0; 3]));
+        let prefill: u64 = audit.prefill.iter().sum();
+        prop_assert_eq!((audit.in_use, audit.queued, prefill), (0, 0, 0));
+        prop_assert!(state.waiters.is_empty() && !audit.expires, "nothing is left behind");
     }
 }

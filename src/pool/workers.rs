@@ -487,6 +487,25 @@ impl Workers {
             .all(|&worker| self.is_unselected(worker))
     }
 
+    /// Whether what is kept up to date says of a class the same as each worker asked anew.
+    #[cfg(test)]
+    pub(super) fn agree(&self, class: usize, eligible: &Eligible) -> bool {
+        let Demand { bar, ratio } = self.demands[class];
+        let open: Vec<u32> = self.open(eligible).collect();
+        let busy = |&worker: &u32| {
+            bar.is_some_and(|bar| self.workers[worker as usize].exceeds(&self.bars[bar].threshold))
+        };
+        let all = open.len();
+        let (busy, idle): (Vec<u32>, Vec<u32>) = open.into_iter().partition(busy);
+        let dispatchable =
+            !idle.is_empty() && (bar.is_none() || (busy.len() as f64 / all as f64) < ratio);
+        let least = idle
+            .into_iter()
+            .min_by_key(|&worker| self.workers[worker as usize].load(worker));
+        self.dispatchable(class, eligible) == dispatchable
+            && self.least_loaded(class, eligible) == least
+    }
+
     /// The prefill of each worker, in tokens.
     pub(super) fn prefill(&self) -> impl Iterator<Item = u64> + '_ {
         self.workers.iter().map(|worker| worker.prefill)
