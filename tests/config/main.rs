@@ -6,6 +6,7 @@ mod accepted;
 mod errors;
 mod hostile;
 mod refused;
+mod waiting;
 mod ways_in;
 
 use tower_policy_queue::{ConfigError, PolicyConfig};

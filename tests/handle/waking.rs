@@ -6,12 +6,14 @@ use std::sync::{
 };
 
 use tower::Service;
-use tower_policy_queue::{PolicyQueueHandle, WorkerSpec};
+use tower_policy_queue::{PolicyQueueHandle, QueueHints, WorkerSpec};
 
 use crate::{
     common::desk::{Client, Scene, get, policy},
     hall::{chat, hinted, pinned},
 };
+
+type Change = fn(&PolicyQueueHandle);
 
 const YAML: &str = "
 dominions:
@@ -53,7 +55,7 @@ fn assert_wakes_freely(
 
 #[test]
 fn no_lock_is_held_while_somebody_is_woken() {
-    let changes: [(&str, fn(&PolicyQueueHandle)); 8] = [
+    let changes: [(&str, Change); 8] = [
         ("w", |handle| handle.remove_worker("w").unwrap()),
         ("w", |handle| {
             handle.set_max_concurrency("pool", None).unwrap()
@@ -85,40 +87,41 @@ dominions: [{id: pool, kind: remote, max_concurrency: 9}]
 endpoints: [{id: w, dominion: pool}, {id: v, dominion: pool}]
 ",
     );
-    let changes: [fn(&PolicyQueueHandle); 3] = [
-        |handle| {
-            handle
-                .add_worker(WorkerSpec::new("u").dominion("pool"))
-                .unwrap();
-        },
-        |handle| handle.drain_worker("v", false).unwrap(),
-        |handle| handle.set_overloaded("v", false).unwrap(),
+    let changes: [(Change, Change); 4] = [
+        (
+            |handle| handle.remove_worker("v").unwrap(),
+            |handle| {
+                let spec = WorkerSpec::new("v").dominion("pool");
+                handle.add_worker(spec).unwrap();
+            },
+        ),
+        (
+            |handle| handle.drain_worker("v", true).unwrap(),
+            |handle| handle.drain_worker("v", false).unwrap(),
+        ),
+        (
+            |handle| handle.set_overloaded("v", true).unwrap(),
+            |handle| handle.set_overloaded("v", false).unwrap(),
+        ),
+        (
+            |handle| handle.set_taint("v", "slow", true).unwrap(),
+            |handle| handle.set_taint("v", "slow", false).unwrap(),
+        ),
     ];
-    for change in changes {
-        let mut scene = Scene::new(policy(&yaml));
-        let handle = scene.layer.handle();
-        handle.drain_worker("v", true).unwrap();
-        handle.set_overloaded("v", true).unwrap();
-        let sized = |id: &str| {
-            let hints = tower_policy_queue::QueueHints {
-                raw_isl_tokens: Some(10),
-                ..Default::default()
-            };
-            hinted(id, hints)
+    let sized = |id: &str| {
+        let hints = QueueHints {
+            raw_isl_tokens: Some(10),
+            ..QueueHints::default()
         };
+        hinted(id, hints)
+    };
+    for (before, change) in changes {
+        let mut scene = Scene::new(policy(&yaml));
+        before(&scene.layer.handle());
         let mut running = scene.call_with("running", sized("running"));
         assert!(running.polled.poll().is_pending());
         let mut waiting = scene.call_with("waiting", sized("waiting"));
         assert!(waiting.waits());
-        assert_wakes_freely(&mut scene, &waiting, |handle| {
-            // One of the two is not what keeps it away.
-            handle.set_overloaded("v", false).unwrap();
-            if waiting.polled.rings() == 0 {
-                change(handle);
-            }
-            if waiting.polled.rings() == 0 {
-                handle.drain_worker("v", false).unwrap();
-            }
-        });
+        assert_wakes_freely(&mut scene, &waiting, change);
     }
 }
