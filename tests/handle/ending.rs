@@ -257,6 +257,23 @@ fn without_a_shutdown_drained_waits_for_a_moment_without_requests() {
 }
 
 #[test]
+fn drained_looks_again_at_dominions_that_were_idle_when_it_looked_first() {
+    let mut hall = Hall::new(TWO);
+    hall.send("b1", hinted("b1", pinned("wb")));
+    let mut drained = drained(&hall.handle);
+    assert!(drained.poll().is_pending());
+    hall.send("a1", hinted("a1", pinned("wa")));
+    hall.finish("b1");
+    assert!(drained.rings() > 0);
+    assert!(
+        drained.poll().is_pending(),
+        "meanwhile one came to the other dominion"
+    );
+    hall.finish("a1");
+    assert!(drained.poll().is_ready());
+}
+
+#[test]
 fn with_the_layer_and_its_services_gone_the_handle_still_drains() {
     let mut hall = Hall::new(ONE_SLOT);
     hall.arrive("running");

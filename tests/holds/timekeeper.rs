@@ -215,37 +215,43 @@ endpoints: [{id: v, dominion: pool}, {id: w, dominion: pool}]
 async fn a_hold_that_begins_later_and_ends_earlier_is_noticed() {
     let yaml = format!(
         "{}\n  - {{name: brief, quantum: 100, max_hold_ms: 20}}\n{}",
-        chat("max_hold_ms: 1000", "").trim_end(),
-        "dominions: [{id: pool, kind: remote, max_concurrency: 2}]"
+        chat("max_hold_ms: 1000, prefill_busy_threshold: 0", "").trim_end(),
+        "
+dominions: [{id: pool, kind: remote, max_concurrency: 2}]
+endpoints: [{id: v, dominion: pool}, {id: w, dominion: pool}]
+"
     );
-    let brief = || QueueHints {
-        policy: Some("brief".to_owned()),
-        ..QueueHints::default()
+    let sized = |id: &str| {
+        let hints = QueueHints {
+            raw_isl_tokens: Some(10),
+            ..pinned("v")
+        };
+        hinted(id, hints)
+    };
+    let brief = |id: &str| {
+        let hints = QueueHints {
+            policy: Some("brief".to_owned()),
+            ..pinned("w")
+        };
+        hinted(id, hints)
     };
     let mut hall = Hall::new(&yaml);
-    hall.arrive("long");
-    let _long = stalled(&mut hall, "long");
-    hall.arrive("quick");
-    hall.send("brief", hinted("brief", brief()));
-    hall.arrive("next");
-    hall.pass(100).await;
-    hall.finish("quick");
-    // Whichever class it was that got the slot, the other one waits.
-    if hall.state("brief") == "waiting" {
-        hall.finish("next");
-        hall.arrive("last");
-    }
-    let waits = if hall.state("next") == "waiting" {
-        "next"
-    } else {
-        "last"
-    };
-    assert_eq!(hall.states(["brief", waits]), ["running", "waiting"]);
+    hall.send("long", sized("long"));
+    hall.send("timekeeper", sized("timekeeper"));
+    assert_eq!(hall.state("timekeeper"), "waiting", "its worker is busy");
+    hall.pass(10).await;
+    hall.send("brief", brief("brief"));
     let _brief = stalled(&mut hall, "brief");
+    hall.send("next", brief("next"));
     hall.pass(19).await;
-    assert_eq!(hall.state(waits), "waiting");
+    assert_eq!(hall.state("next"), "waiting");
     hall.pass(1).await;
-    assert_eq!(hall.state(waits), "running", "at the end of the brief hold");
+    assert_eq!(
+        hall.state("next"),
+        "running",
+        "who sleeps until the long hold's end was told of the brief one"
+    );
+    assert_eq!(hall.state("timekeeper"), "waiting");
 }
 
 #[tokio::test(start_paused = true)]

@@ -101,25 +101,28 @@ async fn the_longer_the_queue_the_later_it_is_worth_coming_again() {
 
 #[tokio::test(start_paused = true)]
 async fn it_is_a_second_at_least_and_a_minute_at_most() {
-    assert_eq!(
-        advice_of_a_queue_of(2, 1, None).await,
-        (1, 1000),
-        "who is quick"
+    let (_, milliseconds) = advice_of_a_queue_of(2, 1, None).await;
+    assert!(
+        (1000..=1250).contains(&milliseconds),
+        "who is quick: {milliseconds} ms"
     );
-    assert_eq!(
-        advice_of_a_queue_of(100, 30_000, None).await,
-        (60, 60_000),
-        "who is slow"
+    let (_, milliseconds) = advice_of_a_queue_of(100, 30_000, None).await;
+    assert!(
+        (48_000..=60_000).contains(&milliseconds),
+        "who is slow: {milliseconds} ms"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dominion_that_has_served_nobody_yet_says_a_second() {
+async fn a_dominion_that_has_served_nobody_yet_says_a_second_or_so() {
     let mut hall = Hall::new("dominions: [{id: pool, max_concurrency: 1, max_queue: 1}]");
-    for id in ["running", "waiting", "refused"] {
+    for id in ["running", "waiting", "refused", "refused-too"] {
         hall.arrive(id);
     }
-    assert_eq!(advice(&mut hall, "refused"), Some((1, 1000)));
+    let (_, first) = advice(&mut hall, "refused").unwrap();
+    let (_, second) = advice(&mut hall, "refused-too").unwrap();
+    assert!((1000..=1250).contains(&first) && (1000..=1250).contains(&second));
+    assert_ne!(first, second, "and not the same to everybody");
 }
 
 #[tokio::test(start_paused = true)]
