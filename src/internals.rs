@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     PolicyConfig,
-    config::QueuePolicy,
+    config::{FairUnit, QueuePolicy},
     pool::{self, Entrance},
     schedule::{self, ClientId, Entry, Key, LaneId, Rank, Score, Snapshot},
 };
@@ -64,7 +64,10 @@ impl<T> Queue<T> {
             false => QueuePolicy::Fcfs,
         };
         Self {
-            schedule: schedule::Schedule::new(classes.iter().map(|class| class.quantum)),
+            schedule: schedule::Schedule::new(
+                classes.iter().map(|class| class.quantum),
+                FairUnit::Requests,
+            ),
             orders: classes.iter().map(order).collect(),
             arrivals: 0,
         }

@@ -90,16 +90,18 @@ mod http;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
+#[cfg(feature = "openai")]
+pub mod openai;
 mod pool;
 mod schedule;
 
 pub use self::{
     config::{ConfigError, ConfigMistake, Endpoint, PolicyConfig},
     http::{
-        Admission, BoxError, ChangeError, Classify, DefaultResponseForRejection, Hold,
-        NoClassifier, PolicyQueue, PolicyQueueHandle, PolicyQueueLayer, QueueHints, Reason,
-        Rejection, RequestBody, ResponseBody, ResponseForRejection, ResponseFuture, SlotRevoked,
-        UnknownDominion, Usage, WorkerSpec,
+        Admission, BoxError, CachedTokens, ChangeError, Classify, DefaultResponseForRejection,
+        Hold, NoCache, NoClassifier, PolicyQueue, PolicyQueueHandle, PolicyQueueLayer, QueueHints,
+        Reason, Rejection, RequestBody, ResponseBody, ResponseForRejection, ResponseFuture,
+        SlotRevoked, UnknownDominion, Usage, WorkerSpec,
     },
     pool::LimitKind,
 };

@@ -27,7 +27,7 @@ mod value;
 pub use error::{ConfigError, ConfigMistake};
 pub(crate) use names::is_name;
 pub(crate) use policy::{
-    BusyThreshold, Bypass, ClassLimits, Dominion, Headers, HoldUntil, ModelProfile, PolicyClass,
-    PrefillUntil, QueuePolicy, ReadAhead, Worker,
+    BusyThreshold, Bypass, ClassLimits, Dominion, FairUnit, Headers, HoldUntil, ModelProfile,
+    PolicyClass, PrefillUntil, QueuePolicy, ReadAhead, Worker,
 };
 pub use policy::{Endpoint, PolicyConfig};

@@ -69,6 +69,8 @@ pub struct PolicyConfig {
     /// Statuses that replace those of this crate, by `error.code`.
     pub(crate) statuses: HashMap<String, StatusCode>,
     pub(crate) bypass: Bypass,
+    /// Whether a response names its request's class in a header.
+    pub(crate) class_header: bool,
 }
 
 /// A set of families and buckets, and the classes they name together.
@@ -103,6 +105,8 @@ pub(crate) struct PolicyClass {
     /// The longest a slot is held, from its grant.
     pub(crate) max_hold: Option<Duration>,
     pub(crate) prefill_until: PrefillUntil,
+    /// What an output token costs the class, in input tokens.
+    pub(crate) output_token_weight: f64,
 }
 
 /// When a request's slot is given back.
@@ -192,6 +196,8 @@ pub(crate) struct ClassLimits {
 #[derive(Clone, Debug)]
 pub(crate) struct Dominion {
     pub(crate) id: Arc<str>,
+    /// `kind: local`: its workers are models on this machine.
+    pub(crate) local: bool,
     /// Slots; none: unlimited.
     pub(crate) max_concurrency: Option<usize>,
     /// Waiting requests, over all classes.
@@ -199,6 +205,17 @@ pub(crate) struct Dominion {
     /// `policy: reject`: a request that cannot start at once is turned away.
     pub(crate) reject: bool,
     pub(crate) fair_scheduling: bool,
+    pub(crate) fair_unit: FairUnit,
+}
+
+/// By what the turns of waiting clients are weighed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FairUnit {
+    /// Each is served one request in turn.
+    #[default]
+    Requests,
+    /// The one that was served the fewest tokens is next.
+    Tokens,
 }
 
 /// An endpoint or a local model.

@@ -35,6 +35,7 @@ pub(super) struct RawPolicy {
     pub(super) read_ahead_total_bytes: Option<Whole>,
     pub(super) statuses: Option<Map<Whole>>,
     pub(super) bypass: Option<Vec<Option<String>>>,
+    pub(super) class_header: Option<bool>,
 }
 
 /// The keys that go by another name in TOML: as the schema has them, and the other.
@@ -87,6 +88,7 @@ pub(super) struct RawClass {
     pub(super) hold_until: Option<String>,
     pub(super) max_hold_ms: Option<Whole>,
     pub(super) prefill_until: Option<String>,
+    pub(super) output_token_weight: Option<Number>,
 }
 
 #[derive(Default, Deserialize)]
@@ -98,6 +100,7 @@ pub(super) struct RawDominion {
     pub(super) max_queue: Option<Whole>,
     pub(super) policy: Option<String>,
     pub(super) fair_scheduling: Option<bool>,
+    pub(super) fair_unit: Option<String>,
     pub(super) vram_gb: Option<Number>,
 }
 

@@ -97,6 +97,12 @@ where
             return Poll::Ready(Some(Err(SlotRevoked::new(revoked).into())));
         }
         let frame = ready!(body.as_mut().poll_frame(cx));
+        if let Some(bytes) = frame
+            .as_ref()
+            .and_then(|frame| frame.as_ref().ok()?.data_ref())
+        {
+            slot.read_output(bytes);
+        }
         match &frame {
             // Whoever knows the length does not ask for the end after the last byte.
             Some(Ok(_)) if body.is_end_stream() => *slot = Slot::None,

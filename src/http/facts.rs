@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{Request, header::CONTENT_LENGTH};
 
 use super::{QueueHints, Reason, headers};
-use crate::{config::Headers, schedule::Snapshot};
+use crate::config::Headers;
 
 /// Bytes of a request body that count as one token when nobody knows better.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -16,7 +16,9 @@ pub(super) struct Facts<'a> {
     pub(super) policy: Option<&'a str>,
     pub(super) client: Option<&'a str>,
     pub(super) model: Option<&'a str>,
-    pub(super) snapshot: Snapshot,
+    pub(super) raw_tokens: u64,
+    /// None if nobody says.
+    pub(super) cached_tokens: Option<u64>,
     pub(super) strict_priority: u32,
     pub(super) priority_jump: f64,
     pub(super) worker: Option<&'a str>,
@@ -85,10 +87,8 @@ impl<'a> Facts<'a> {
                 |hints| hints.model.as_deref(),
                 || headers::name(sent, &names.model),
             )?,
-            snapshot: Snapshot::new(
-                raw.unwrap_or_else(|| estimated_tokens(request)),
-                cached.unwrap_or(0),
-            ),
+            raw_tokens: raw.unwrap_or_else(|| estimated_tokens(request)),
+            cached_tokens: cached,
             strict_priority: tier.unwrap_or(0),
             priority_jump: jump.unwrap_or(0.0),
             worker: sources.or(

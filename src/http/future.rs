@@ -8,14 +8,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    Admission, BoxError, Reason, Rejection, RequestBody, ResponseBody, ResponseForRejection,
-    respond::turned_away, shared::Core, slot::Slot,
+    Admission, BoxError, CachedTokens, NoCache, Reason, Rejection, RequestBody, ResponseBody,
+    ResponseForRejection, respond::turned_away, shared::Core, slot::Slot,
 };
 use crate::pool::Ticket;
 
@@ -24,7 +24,7 @@ pin_project! {
     ///
     /// Dropped while it waits, it leaves the queue; dropped later, it gives its slot back.
     #[must_use = "futures do nothing unless polled"]
-    pub struct ResponseFuture<S, R, ReqBody>
+    pub struct ResponseFuture<S, R, ReqBody, K = NoCache>
     where
         S: Service<Request<RequestBody<ReqBody>>>,
         ReqBody: Body,
@@ -32,6 +32,7 @@ pin_project! {
         #[pin]
         state: State<S, ReqBody, S::Future>,
         respond: R,
+        cache: K,
         core: Arc<Core>,
     }
 }
@@ -78,7 +79,7 @@ pub(super) enum Entered {
     Wait(Ticket),
 }
 
-impl<S, R, ReqBody> ResponseFuture<S, R, ReqBody>
+impl<S, R, ReqBody, K> ResponseFuture<S, R, ReqBody, K>
 where
     S: Service<Request<RequestBody<ReqBody>>>,
     ReqBody: Body,
@@ -88,6 +89,7 @@ where
         service: S,
         request: Request<ReqBody>,
         respond: R,
+        cache: K,
         entered: Result<Entered, Rejection>,
     ) -> Self {
         let pending = |request| Pending {
@@ -113,15 +115,17 @@ where
         Self {
             state,
             respond,
+            cache,
             core: Arc::clone(core),
         }
     }
 }
 
-impl<S, R, ReqBody, ResBody> Future for ResponseFuture<S, R, ReqBody>
+impl<S, R, ReqBody, ResBody, K> Future for ResponseFuture<S, R, ReqBody, K>
 where
     S: Service<Request<RequestBody<ReqBody>>, Response = Response<ResBody>>,
     R: ResponseForRejection<ResBody>,
+    K: CachedTokens,
     ReqBody: Body,
     ResBody: Body<Data = Bytes>,
     ResBody::Error: Into<BoxError>,
@@ -170,7 +174,7 @@ where
                         let slot = std::mem::replace(slot, Slot::None);
                         match (pending.service.take(), pending.request.take()) {
                             (Some(mut service), Some(request)) => {
-                                let future = service.call(tell(request, &slot));
+                                let future = service.call(tell(request, &slot, this.cache));
                                 State::Running { future, slot }
                             }
                             _ => State::Done,
@@ -184,7 +188,7 @@ where
                         let slot = std::mem::replace(slot, Slot::None);
                         // The inner future is dropped here, before the slot can be.
                         state.set(State::Done);
-                        return Poll::Ready(result.map(|response| admitted(response, slot)));
+                        return Poll::Ready(result.map(|response| admitted(response, slot, core)));
                     }
                 },
                 StateProj::TurnedAway { rejection } => match rejection.take() {
@@ -207,18 +211,35 @@ fn turned_away_by<S, B: Body, F>(rejection: Rejection) -> State<S, B, F> {
     }
 }
 
-/// Tells a request how it was admitted.
-fn tell<B>(mut request: Request<B>, slot: &Slot) -> Request<B> {
+/// Tells a request how it was admitted, and the cache where it goes.
+fn tell<B>(mut request: Request<B>, slot: &Slot, cache: &impl CachedTokens) -> Request<B> {
     if let Some(grant) = slot.grant() {
+        if let Some(worker) = grant.worker() {
+            cache.dispatched(&request, &worker.id);
+        }
         let admission = Admission::new(Arc::clone(grant));
         request.extensions_mut().insert(admission);
     }
     request
 }
 
+const CLASS: HeaderName = HeaderName::from_static("x-policy-queue-class");
+
 /// The response of the inner service, whose body takes the slot over.
-fn admitted<B: Body>(mut response: Response<B>, slot: Slot) -> Response<ResponseBody<B>> {
+fn admitted<B: Body>(
+    mut response: Response<B>,
+    slot: Slot,
+    core: &Core,
+) -> Response<ResponseBody<B>> {
     if let Some(grant) = slot.grant() {
+        // A class's name is made of what a header may have.
+        let class = core
+            .policy()
+            .class_header
+            .then(|| HeaderValue::from_str(&grant.class().name));
+        if let Some(Ok(class)) = class {
+            response.headers_mut().insert(CLASS, class);
+        }
         let admission = Admission::new(Arc::clone(grant));
         response.extensions_mut().insert(admission);
     }
@@ -226,7 +247,7 @@ fn admitted<B: Body>(mut response: Response<B>, slot: Slot) -> Response<Response
     response.map(|body| ResponseBody::with_slot(slot, body))
 }
 
-impl<S, R, ReqBody> std::fmt::Debug for ResponseFuture<S, R, ReqBody>
+impl<S, R, ReqBody, K> std::fmt::Debug for ResponseFuture<S, R, ReqBody, K>
 where
     S: Service<Request<RequestBody<ReqBody>>>,
     ReqBody: Body,

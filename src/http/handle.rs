@@ -1,6 +1,6 @@
 //! Changes to a layer while it runs, and its end.
 
-use std::{collections::HashSet, error::Error, fmt, future::poll_fn, sync::Arc, task::Poll};
+use std::{collections::HashSet, error::Error, fmt, sync::Arc};
 
 use super::shared::Core;
 use crate::{
@@ -144,7 +144,13 @@ impl PolicyQueueHandle {
             return Err(ChangeError::InvalidWorker { id });
         }
         let dominion = match dominion {
-            Some(dominion) => Some(self.dominion(&dominion)?),
+            Some(id) => {
+                let index = self.dominion(&id)?;
+                if self.core.policy().dominions[index].local {
+                    return Err(ChangeError::LocalDominion { id });
+                }
+                Some(index)
+            }
             None => None,
         };
         let id: Arc<str> = id.into();
@@ -317,22 +323,12 @@ impl PolicyQueueHandle {
     /// Waits until no request has a slot. New ones may come meanwhile, unless the queues are
     /// [shut down](Self::shutdown).
     pub async fn drained(&self) {
-        for pool in self.core.pools() {
-            poll_fn(|cx| pool.poll_idle(cx)).await;
-        }
-        // Others may have come while the last ones went.
-        poll_fn(|cx| {
-            let pending = self
-                .core
-                .pools()
-                .filter(|pool| pool.poll_idle(cx).is_pending());
-            if pending.count() == 0 {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
+        // Others may come while the last ones go.
+        while !self.core.pools().all(|pool| pool.is_idle()) {
+            for pool in self.core.pools() {
+                pool.idle().await;
             }
-        })
-        .await;
+        }
     }
 
     fn set_condition(
@@ -395,6 +391,12 @@ pub enum ChangeError {
         /// The id.
         id: String,
     },
+    /// The dominion is a local one, and the worker is not.
+    #[non_exhaustive]
+    LocalDominion {
+        /// The dominion's id.
+        id: String,
+    },
     /// There is no worker of this id.
     #[non_exhaustive]
     UnknownWorker {
@@ -433,6 +435,12 @@ impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownDominion { id } => write!(f, "there is no dominion `{id}`"),
+            Self::LocalDominion { id } => {
+                write!(
+                    f,
+                    "dominion `{id}` is for local models, which the policy names"
+                )
+            }
             Self::UnknownWorker { id } => write!(f, "there is no worker `{id}`"),
             Self::UnknownProfile { name } => write!(f, "the policy has no profile `{name}`"),
             Self::WorkerExists { id } => write!(f, "there is a worker `{id}` already"),

@@ -5,7 +5,8 @@ use std::{error::Error, fmt, sync::Arc};
 use tower_layer::Layer;
 
 use super::{
-    DefaultResponseForRejection, NoClassifier, PolicyQueue, PolicyQueueHandle, shared::Door,
+    DefaultResponseForRejection, NoCache, NoClassifier, PolicyQueue, PolicyQueueHandle,
+    shared::Door,
 };
 use crate::config::PolicyConfig;
 
@@ -44,11 +45,12 @@ use crate::config::PolicyConfig;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct PolicyQueueLayer<C = NoClassifier, R = DefaultResponseForRejection> {
+pub struct PolicyQueueLayer<C = NoClassifier, R = DefaultResponseForRejection, K = NoCache> {
     door: Arc<Door>,
     bound: Option<usize>,
     classifier: C,
     respond: R,
+    cache: K,
 }
 
 impl PolicyQueueLayer {
@@ -60,11 +62,12 @@ impl PolicyQueueLayer {
             bound: None,
             classifier: NoClassifier,
             respond: DefaultResponseForRejection,
+            cache: NoCache,
         }
     }
 }
 
-impl<C, R> PolicyQueueLayer<C, R> {
+impl<C, R, K> PolicyQueueLayer<C, R, K> {
     /// The same layer, for the requests of one route that neither a pinned worker nor their model
     /// puts into another dominion.
     ///
@@ -75,6 +78,7 @@ impl<C, R> PolicyQueueLayer<C, R> {
     where
         C: Clone,
         R: Clone,
+        K: Clone,
     {
         let index = self.door.dominion_ids().position(|known| known == id);
         let index = index.ok_or_else(|| UnknownDominion {
@@ -90,11 +94,12 @@ impl<C, R> PolicyQueueLayer<C, R> {
     /// Has each request classified by `classifier`, whose word beats extensions and headers: see
     /// [`Classify`](crate::Classify).
     #[must_use]
-    pub fn classifier<T>(self, classifier: T) -> PolicyQueueLayer<T, R> {
+    pub fn classifier<T>(self, classifier: T) -> PolicyQueueLayer<T, R, K> {
         let Self {
             door,
             bound,
             respond,
+            cache,
             ..
         } = self;
         PolicyQueueLayer {
@@ -102,17 +107,19 @@ impl<C, R> PolicyQueueLayer<C, R> {
             bound,
             classifier,
             respond,
+            cache,
         }
     }
 
     /// Has `respond` make the response to a request that is turned away: see
     /// [`ResponseForRejection`](crate::ResponseForRejection).
     #[must_use]
-    pub fn on_rejection<T>(self, respond: T) -> PolicyQueueLayer<C, T> {
+    pub fn on_rejection<T>(self, respond: T) -> PolicyQueueLayer<C, T, K> {
         let Self {
             door,
             bound,
             classifier,
+            cache,
             ..
         } = self;
         PolicyQueueLayer {
@@ -120,11 +127,32 @@ impl<C, R> PolicyQueueLayer<C, R> {
             bound,
             classifier,
             respond,
+            cache,
+        }
+    }
+
+    /// Has `cache` say what workers have of a prompt already: see
+    /// [`CachedTokens`](crate::CachedTokens).
+    #[must_use]
+    pub fn cached_tokens<T>(self, cache: T) -> PolicyQueueLayer<C, R, T> {
+        let Self {
+            door,
+            bound,
+            classifier,
+            respond,
+            ..
+        } = self;
+        PolicyQueueLayer {
+            door,
+            bound,
+            classifier,
+            respond,
+            cache,
         }
     }
 }
 
-impl<C, R> PolicyQueueLayer<C, R> {
+impl<C, R, K> PolicyQueueLayer<C, R, K> {
     /// A handle on the layer's queues, to change and to end them. It keeps them, but does not count
     /// as a way in.
     pub fn handle(&self) -> PolicyQueueHandle {
@@ -132,12 +160,13 @@ impl<C, R> PolicyQueueLayer<C, R> {
     }
 }
 
-impl<S, C, R> Layer<S> for PolicyQueueLayer<C, R>
+impl<S, C, R, K> Layer<S> for PolicyQueueLayer<C, R, K>
 where
     C: Clone,
     R: Clone,
+    K: Clone,
 {
-    type Service = PolicyQueue<S, C, R>;
+    type Service = PolicyQueue<S, C, R, K>;
 
     fn layer(&self, inner: S) -> Self::Service {
         let door = Arc::clone(&self.door);
@@ -147,11 +176,12 @@ where
             self.bound,
             self.classifier.clone(),
             self.respond.clone(),
+            self.cache.clone(),
         )
     }
 }
 
-impl<C, R> fmt::Debug for PolicyQueueLayer<C, R> {
+impl<C, R, K> fmt::Debug for PolicyQueueLayer<C, R, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dominions: Vec<_> = self.door.dominion_ids().collect();
         f.debug_struct("PolicyQueueLayer")

@@ -2,6 +2,7 @@
 
 mod admission;
 mod body;
+mod cached;
 mod classify;
 mod facts;
 mod future;
@@ -20,6 +21,7 @@ mod slot;
 pub use self::{
     admission::{Admission, Hold},
     body::{BoxError, ResponseBody},
+    cached::{CachedTokens, NoCache},
     classify::{Classify, NoClassifier, QueueHints},
     future::ResponseFuture,
     handle::{ChangeError, PolicyQueueHandle, Usage, WorkerSpec},

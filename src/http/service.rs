@@ -11,8 +11,9 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    BoxError, Classify, DefaultResponseForRejection, NoClassifier, RequestBody, ResponseBody,
-    ResponseForRejection, ResponseFuture, future::Entered, shared::Door, slot::Slot,
+    BoxError, CachedTokens, Classify, DefaultResponseForRejection, NoCache, NoClassifier,
+    RequestBody, ResponseBody, ResponseForRejection, ResponseFuture, future::Entered, shared::Door,
+    slot::Slot,
 };
 
 /// Admits requests to the inner service by the policy: see [`PolicyQueueLayer`].
@@ -24,22 +25,24 @@ use super::{
 ///
 /// [`PolicyQueueLayer`]: crate::PolicyQueueLayer
 #[derive(Clone, Debug)]
-pub struct PolicyQueue<S, C = NoClassifier, R = DefaultResponseForRejection> {
+pub struct PolicyQueue<S, C = NoClassifier, R = DefaultResponseForRejection, K = NoCache> {
     inner: S,
     door: Arc<Door>,
     /// The dominion of the route.
     bound: Option<usize>,
     classifier: C,
     respond: R,
+    cache: K,
 }
 
-impl<S, C, R> PolicyQueue<S, C, R> {
+impl<S, C, R, K> PolicyQueue<S, C, R, K> {
     pub(super) fn new(
         inner: S,
         door: Arc<Door>,
         bound: Option<usize>,
         classifier: C,
         respond: R,
+        cache: K,
     ) -> Self {
         Self {
             inner,
@@ -47,6 +50,7 @@ impl<S, C, R> PolicyQueue<S, C, R> {
             bound,
             classifier,
             respond,
+            cache,
         }
     }
 
@@ -66,18 +70,19 @@ impl<S, C, R> PolicyQueue<S, C, R> {
     }
 }
 
-impl<S, C, R, ReqBody, ResBody> Service<Request<ReqBody>> for PolicyQueue<S, C, R>
+impl<S, C, R, K, ReqBody, ResBody> Service<Request<ReqBody>> for PolicyQueue<S, C, R, K>
 where
     S: Service<Request<RequestBody<ReqBody>>, Response = Response<ResBody>> + Clone,
     C: Classify<ReqBody>,
     R: ResponseForRejection<ResBody> + Clone,
+    K: CachedTokens + Clone,
     ReqBody: Body,
     ResBody: Body<Data = Bytes>,
     ResBody::Error: Into<BoxError>,
 {
     type Response = Response<ResponseBody<ResBody>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, R, ReqBody>;
+    type Future = ResponseFuture<S, R, ReqBody, K>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         Poll::Ready(Ok(()))
@@ -90,14 +95,9 @@ where
             Ok(Entered::Go(Slot::None))
         } else {
             let said = self.classifier.classify(&request);
-            core.enter(&request, &said, self.bound)
+            core.enter(&request, &said, &self.cache, self.bound)
         };
-        ResponseFuture::new(
-            core,
-            self.inner.clone(),
-            request,
-            self.respond.clone(),
-            entered,
-        )
+        let (respond, cache) = (self.respond.clone(), self.cache.clone());
+        ResponseFuture::new(core, self.inner.clone(), request, respond, cache, entered)
     }
 }

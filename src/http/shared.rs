@@ -3,19 +3,24 @@
 use std::{
     ops::Deref,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Duration,
 };
 
 use http::Request;
 use http_body::Body;
 
 use super::{
-    Admission, QueueHints, Reason, Rejection, RequestBody, facts::Facts, future::Entered,
-    read_ahead::Budget, slot::Slot,
+    Admission, CachedTokens, QueueHints, Reason, Rejection, RequestBody, facts::Facts,
+    future::Entered, read_ahead::Budget, slot::Slot,
 };
 use crate::{
     config::PolicyConfig,
     pool::{Arrival, Entrance, Places, Pool, Refusal, Refused, Revoked, Ticket, Wanted},
+    schedule::Snapshot,
 };
+
+/// When to come again if nobody knows better.
+const SOON: Duration = Duration::from_secs(1);
 
 /// A policy and its pools.
 #[derive(Debug)]
@@ -114,22 +119,18 @@ impl Core {
 
     /// Takes a request's measure and decides about it. `said` is the classifier's word, `bound`
     /// the dominion of the route.
-    pub(super) fn enter<B>(
+    pub(super) fn enter<B, K: CachedTokens>(
         &self,
         request: &Request<B>,
         said: &QueueHints,
+        cache: &K,
         bound: Option<usize>,
     ) -> Result<Entered, Rejection> {
         let policy = &*self.policy;
         let facts =
             Facts::gather(request, said, &policy.headers).map_err(|reason| self.reject(reason))?;
-        let dominion = if facts.worker.is_none() && facts.model.is_none() {
-            // Most requests of a policy without workers: no lock is taken for them.
-            bound.or(self.policy.fallback_dominion())
-        } else {
-            let place = self.places().dominion_of(facts.worker, facts.model, bound);
-            place.ok_or_else(|| self.reject(Reason::NoEligibleWorker))?
-        };
+        let dominion = self.dominion_of(&facts, bound);
+        let dominion = dominion.ok_or_else(|| self.reject(Reason::NoEligibleWorker))?;
         let pool = self.pool(dominion);
         if let Some(share) = request
             .extensions()
@@ -138,19 +139,31 @@ impl Core {
         {
             return Ok(Entered::Go(Slot::Parents(share)));
         }
-        let class = policy.class_of(facts.model, facts.policy, facts.snapshot.uncached());
+        let mut wanted = Wanted {
+            model: facts.model,
+            worker: facts.worker,
+            allowed_workers: facts.allowed_workers.as_deref(),
+            tolerations: facts.tolerations,
+            preferred: None,
+        };
+        let workers = if K::ASKED {
+            pool.worker_ids(&wanted)
+        } else {
+            Vec::new()
+        };
+        let found = most_cached(cache, request, &workers);
+        wanted.preferred = found.map(|(worker, _)| worker);
+        let cached = facts.cached_tokens.or(found.map(|(_, tokens)| tokens));
+        let snapshot = Snapshot::new(facts.raw_tokens, cached.unwrap_or(0));
+
+        let class = policy.class_of(facts.model, facts.policy, snapshot.uncached());
         let entrance = pool.enter(&Arrival {
             class,
-            snapshot: facts.snapshot,
+            snapshot,
             strict_priority: facts.strict_priority,
             priority_jump: facts.priority_jump,
             client: facts.client,
-            wanted: Wanted {
-                model: facts.model,
-                worker: facts.worker,
-                allowed_workers: facts.allowed_workers.as_deref(),
-                tolerations: facts.tolerations,
-            },
+            wanted,
             max_queue_wait: facts.max_queue_wait,
         });
         match entrance {
@@ -158,13 +171,23 @@ impl Core {
             Entrance::Parked(ticket) => Ok(Entered::Wait(ticket)),
             Entrance::TurnedAway(refusal) => {
                 let reason = self.explain(refusal, class, dominion);
-                let cost = facts.snapshot.cost();
+                let cost = snapshot.cost();
                 let retry_after = reason
                     .worth_retrying()
                     .then(|| pool.retry_after(class, cost));
                 Err(Rejection::new(policy, reason, retry_after))
             }
         }
+    }
+
+    /// The dominion of a request, which is none if it is unlimited; nothing if the worker that it asks
+    /// for does not exist.
+    fn dominion_of(&self, facts: &Facts<'_>, bound: Option<usize>) -> Option<Option<usize>> {
+        if facts.worker.is_none() && facts.model.is_none() {
+            // Most requests of a policy without workers: no lock is taken for them.
+            return Some(bound.or(self.policy.fallback_dominion()));
+        }
+        self.places().dominion_of(facts.worker, facts.model, bound)
     }
 
     /// A pool's refusal with the names that a client is told.
@@ -211,11 +234,23 @@ impl Core {
         })
     }
 
-    /// A request is turned away that no time makes welcome, as far as is known.
+    /// A request is turned away for a reason that the length of no queue tells about.
     pub(super) fn reject(&self, reason: Reason) -> Rejection {
-        let soon = std::time::Duration::from_secs(1);
-        Rejection::new(&self.policy, reason, Some(soon))
+        Rejection::new(&self.policy, reason, Some(SOON))
     }
+}
+
+/// The worker that has most of the prompt, the first of several, and how many tokens that is.
+fn most_cached<'a, B>(
+    cache: &impl CachedTokens,
+    request: &Request<B>,
+    workers: &'a [Arc<str>],
+) -> Option<(&'a str, u64)> {
+    let cached = workers
+        .iter()
+        .map(|worker| (&**worker, cache.cached_tokens(request, worker)));
+    let some = cached.filter(|&(_, tokens)| tokens > 0);
+    some.reduce(|best, next| if next.1 > best.1 { next } else { best })
 }
 
 impl Deref for Door {

@@ -60,6 +60,13 @@ impl Slot {
         }
     }
 
+    /// Bytes of the response came.
+    pub(super) fn read_output(&mut self, bytes: &[u8]) {
+        if let Self::Own(permit) = self {
+            permit.read_output(bytes);
+        }
+    }
+
     /// A data frame of the response came.
     pub(super) fn after_data(&mut self) {
         if let Self::Own(permit) = self {

@@ -2,12 +2,14 @@
 
 use std::{
     collections::HashSet,
+    future::poll_fn,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use super::{
     Grant, Pool, Refused,
+    alarm::Alarm,
     revocation::Revoked,
     state::{State, Status},
     wake::WakeList,
@@ -86,8 +88,31 @@ impl Pool {
         });
     }
 
+    /// Waits until no slot is in use, and takes those back meanwhile whose hold is over.
+    pub(crate) async fn idle(&self) {
+        let mut alarm = Alarm::default();
+        poll_fn(|cx| {
+            loop {
+                if self.poll_idle(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+                let Some(next) = self.lock().revocables.next_expiry() else {
+                    return Poll::Pending;
+                };
+                ready!(alarm.poll(next, cx));
+                drop(self.with_state(State::expire_holds));
+            }
+        })
+        .await;
+    }
+
+    /// True if no slot is in use.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().in_use == 0
+    }
+
     /// Ready while no slot is in use.
-    pub(crate) fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
         let mut state = self.lock();
         if state.in_use == 0 {

@@ -11,6 +11,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) allowed_workers: Option<&'a [&'a str]>,
     /// Taints that do not keep it away.
     pub(crate) tolerations: &'a [String],
+    /// The worker to go to if it is eligible and not busy, however loaded the others are.
+    pub(crate) preferred: Option<&'a str>,
 }
 
 /// The workers a request may go to, resolved when it arrives.
@@ -18,6 +20,7 @@ pub(crate) struct Wanted<'a> {
 pub(crate) struct Eligible {
     pub(super) among: Among,
     pub(super) tolerations: Box<[Box<str>]>,
+    pub(super) preferred: Option<u32>,
 }
 
 /// Indexes into the dominion's workers or groups.

@@ -8,11 +8,13 @@
 //! The grant *is* the slot: once a waiter is granted it owns one, whether it has been polled
 //! since or not, and gives it back when it is dropped.
 
+mod alarm;
 mod control;
 mod drain;
 mod eligible;
 mod group;
 mod holds;
+mod output;
 mod permit;
 mod places;
 mod revocation;
@@ -161,7 +163,7 @@ impl Pool {
         });
         match entered {
             Ok(Entered::Started { assigned, granted }) => {
-                let permit = Permit::new(self, class, snapshot, assigned, granted, Duration::ZERO);
+                let permit = Permit::new(self, class, snapshot, assigned, granted, None);
                 Entrance::Admitted(permit)
             }
             Ok(Entered::Parked {
@@ -176,6 +178,11 @@ impl Pool {
             }
             Err(refusal) => Entrance::TurnedAway(refusal),
         }
+    }
+
+    /// The ids of the workers that a request may go to.
+    pub(crate) fn worker_ids(&self, wanted: &Wanted<'_>) -> Vec<Arc<str>> {
+        self.lock().workers.ids(wanted)
     }
 
     /// When a newcomer of the class, that costs this many tokens, had better come again.

@@ -16,6 +16,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{
     Pool,
+    output::Output,
     revocation::{Revocation, Revoked},
     workers::Assigned,
 };
@@ -138,6 +139,8 @@ pub(crate) struct Permit {
     timer: Option<Pin<Box<Sleep>>>,
     /// The hold is over: whoever else holds on to the slot loses it too.
     expired: bool,
+    /// Counts what its class is charged for.
+    output: Option<Box<Output>>,
 }
 
 /// A further claim on a request's slot, which may outlive the request.
@@ -154,11 +157,13 @@ impl Permit {
         snapshot: Snapshot,
         assigned: Assigned,
         granted: Option<Instant>,
-        queued_for: Duration,
+        queued_for: Option<Duration>,
     ) -> Self {
-        let max_hold = pool.policy.classes[class].max_hold;
+        let rules = &pool.policy.classes[class];
+        // Who did not wait took nobody's turn, and its class is charged for nothing.
+        let charged = queued_for.is_some() && rules.output_token_weight > 0.0;
         let expires = granted
-            .zip(max_hold)
+            .zip(rules.max_hold)
             .and_then(|(granted, hold)| granted.checked_add(hold));
         let local = assigned
             .worker
@@ -171,7 +176,7 @@ impl Permit {
             assigned,
             snapshot,
             granted,
-            queued_for,
+            queued_for: queued_for.unwrap_or_default(),
             prefill: AtomicBool::new(true),
             holders: AtomicUsize::new(1),
             revocation: revocable.then(|| Box::new(Revocation::new(expires))),
@@ -183,6 +188,7 @@ impl Permit {
             grant,
             timer: expires.map(sleep_until).map(Box::pin),
             expired: false,
+            output: charged.then(Box::default),
         }
     }
 
@@ -193,6 +199,26 @@ impl Permit {
     /// The first data frame came: the worker's prefill of this request is over.
     pub(crate) fn end_prefill(&self) {
         self.grant.end_prefill();
+    }
+
+    /// Bytes of the response came.
+    pub(crate) fn read_output(&mut self, bytes: &[u8]) {
+        if let Some(output) = &mut self.output {
+            output.read(bytes);
+        }
+    }
+
+    /// Charges the class for what came, or gives it its cost back if nothing did.
+    fn settle_output(&self, output: &Output) {
+        let grant = &self.grant;
+        let charge = match output.is_empty() {
+            true => -i128::from(grant.snapshot.cost()),
+            // Float to integer casts saturate.
+            false => (grant.class().output_token_weight * output.tokens() as f64).round() as i128,
+        };
+        grant
+            .pool
+            .with_state(|state, _| state.schedule.charge(grant.class, charge));
     }
 
     /// Ready once the slot was taken back, or is to be when the permit is dropped; whoever runs under
@@ -221,6 +247,10 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        // Before the slot goes on, so that the next decision knows.
+        if let Some(output) = self.output.take() {
+            self.settle_output(&output);
+        }
         if self.expired {
             self.grant.pool.revoke(&self.grant, Revoked::HoldExpired);
         }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     config::{ClassLimits, PolicyClass, PolicyConfig, QueuePolicy},
-    schedule::{Backlog, ClientId, Clients, Entry, Key, Rank, Schedule, Score},
+    schedule::{Backlog, ClientId, Clients, Entry, Key, Rank, Schedule, Score, Snapshot},
 };
 
 #[derive(Debug)]
@@ -52,6 +52,8 @@ struct ClassRules {
     max_queue_wait: Option<Duration>,
     /// Whether its slots have a longest hold.
     max_hold: bool,
+    /// Whether it is charged for output.
+    charged: bool,
 }
 
 impl ClassRules {
@@ -62,6 +64,7 @@ impl ClassRules {
             quantum: class.quantum.get(),
             max_queue_wait: class.max_queue_wait,
             max_hold: class.max_hold.is_some(),
+            charged: class.output_token_weight > 0.0,
         }
     }
 }
@@ -79,7 +82,8 @@ pub(super) enum Status {
     /// Owns a slot, and its uncached tokens are this worker's prefill.
     Granted {
         worker: u32,
-        uncached: u64,
+        class: usize,
+        snapshot: Snapshot,
     },
     Refused(Refused),
 }
@@ -116,7 +120,12 @@ impl State {
     pub(super) fn new(policy: &PolicyConfig, dominion: Option<usize>) -> Self {
         let limits = dominion.map(|index| &policy.dominions[index]);
         Self {
-            schedule: Schedule::new(policy.classes.iter().map(|class| class.quantum.get())),
+            schedule: Schedule::new(
+                policy.classes.iter().map(|class| class.quantum.get()),
+                limits
+                    .map(|dominion| dominion.fair_unit)
+                    .unwrap_or_default(),
+            ),
             waiters: Slab::new(),
             clients: Clients::default(),
             workers: Workers::new(policy, dominion),
@@ -155,7 +164,7 @@ impl State {
 
         let backlog = self.schedule.backlog(class);
         if backlog.requests == 0 && self.has_slot() && self.workers.dispatchable(class, &eligible) {
-            if let Some(worker) = self.workers.least_loaded(class, &eligible) {
+            if let Some(worker) = self.workers.choose(class, &eligible) {
                 // It may make a worker busy, never one less busy: nobody else can go now.
                 self.start(worker, snapshot.uncached());
                 // A dominion with room to spare is not asked how fast it drains.
@@ -324,7 +333,14 @@ impl State {
                 self.unqueue(key);
                 self.dismiss_timekeeper(waiter);
             }
-            Status::Granted { worker, uncached } => self.free(worker, uncached, wakes),
+            Status::Granted {
+                worker,
+                class,
+                snapshot,
+            } => {
+                self.refund(class, snapshot);
+                self.free(worker, snapshot.uncached(), wakes);
+            }
             Status::Refused(_) => {}
         }
         // It may have been a blocked head.
@@ -348,8 +364,23 @@ impl State {
                 self.unqueue(key);
                 self.dismiss_timekeeper(waiter);
             }
-            Status::Granted { worker, uncached } => self.free(worker, uncached, wakes),
+            Status::Granted {
+                worker,
+                class,
+                snapshot,
+            } => {
+                self.refund(class, snapshot);
+                self.free(worker, snapshot.uncached(), wakes);
+            }
             Status::Refused(_) => {}
+        }
+    }
+
+    /// Gives a class back what a request paid that came to nothing, where the class is charged by
+    /// what requests use.
+    fn refund(&mut self, class: usize, snapshot: Snapshot) {
+        if self.classes[class].charged {
+            self.schedule.charge(class, -i128::from(snapshot.cost()));
         }
     }
 
@@ -455,15 +486,18 @@ impl State {
             };
             self.forget_client(&entry);
             let Parked { waiter, eligible } = &entry.payload;
-            let uncached = entry.snapshot.uncached();
             // A head that passed the gate has a worker that is not busy.
-            let Some(worker) = self.workers.least_loaded(entry.class, eligible) else {
+            let Some(worker) = self.workers.choose(entry.class, eligible) else {
                 debug_assert!(false, "a dispatchable request without a worker");
                 return;
             };
-            self.start(worker, uncached);
+            self.start(worker, entry.snapshot.uncached());
             if let Some(granted) = self.waiters.get_mut(*waiter) {
-                granted.status = Status::Granted { worker, uncached };
+                granted.status = Status::Granted {
+                    worker,
+                    class: entry.class,
+                    snapshot: entry.snapshot,
+                };
                 granted
                     .waker
                     .take()

@@ -272,6 +272,7 @@ impl World {
                 worker: fields.worker,
                 allowed_workers: fields.allowed.as_deref(),
                 tolerations: if fields.tolerates { &tolerations } else { &[] },
+                preferred: None,
             },
             max_queue_wait: fields.wait.map(Duration::from_millis),
         });

@@ -1,17 +1,16 @@
 //! A place in a dominion's queue.
 
 use std::{
-    future::Future,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
 use super::{
     Permit, Pool, Refused,
+    alarm::Alarm,
     state::{Answer, State, Turn},
 };
 use crate::schedule::Snapshot;
@@ -26,7 +25,7 @@ pub(crate) struct Ticket {
     deadline: Option<Instant>,
     class: usize,
     snapshot: Snapshot,
-    timer: Option<Pin<Box<Sleep>>>,
+    alarm: Alarm,
 }
 
 impl Ticket {
@@ -45,7 +44,7 @@ impl Ticket {
             deadline,
             class,
             snapshot,
-            timer: None,
+            alarm: Alarm::default(),
         }
     }
 
@@ -76,7 +75,7 @@ impl Ticket {
             let Some(until) = until else {
                 return Poll::Pending;
             };
-            ready!(self.poll_timer(until, cx));
+            ready!(self.alarm.poll(until, cx));
             if self.deadline.is_some_and(|deadline| deadline <= until) {
                 let answer = self
                     .pool
@@ -86,16 +85,6 @@ impl Ticket {
             // It kept the time for a hold that is over now.
             drop(self.pool.with_state(State::expire_holds));
         }
-    }
-
-    fn poll_timer(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(sleep_until(until)));
-        if timer.deadline() != until {
-            timer.as_mut().reset(until);
-        }
-        timer.as_mut().poll(cx)
     }
 
     fn take(&mut self, answer: Answer) -> Result<Permit, Refused> {
@@ -110,7 +99,7 @@ impl Ticket {
                     self.snapshot,
                     assigned,
                     Some(now),
-                    queued_for,
+                    Some(queued_for),
                 ))
             }
             Answer::Refused(refused) => Err(refused),

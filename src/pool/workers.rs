@@ -291,6 +291,14 @@ impl Workers {
         self.by_id.values().filter_map(worker)
     }
 
+    /// The ids of the workers that a request may go to, where the policy names them.
+    pub(super) fn ids(&self, wanted: &Wanted<'_>) -> Vec<Arc<str>> {
+        let eligible = self.eligible(wanted);
+        let open = eligible.iter().flat_map(|eligible| self.open(eligible));
+        let id = |worker: u32| Some(&self.workers[worker as usize].configured.as_ref()?.id);
+        open.filter_map(id).cloned().collect()
+    }
+
     /// The workers that a request may go to; none if it could not go to any of them now even if
     /// they were idle.
     pub(super) fn eligible(&self, wanted: &Wanted<'_>) -> Option<Eligible> {
@@ -323,7 +331,17 @@ impl Workers {
             .iter()
             .map(|taint| Box::from(taint.as_str()))
             .collect();
-        let eligible = Eligible { among, tolerations };
+        let preferred = wanted.preferred.and_then(|id| self.index(id));
+        let preferred = preferred.filter(|&worker| match &among {
+            Among::Pinned(only) => *only == worker,
+            Among::Group(group) => self.serves(worker, *group),
+            Among::Listed(listed) => listed.contains(&worker),
+        });
+        let eligible = Eligible {
+            among,
+            tolerations,
+            preferred,
+        };
         self.any_open(&eligible).then_some(eligible)
     }
 
@@ -395,8 +413,17 @@ impl Workers {
         busy < all && (busy as f64 / all as f64) < ratio
     }
 
-    /// The least loaded eligible worker that takes requests and is not busy for the class.
-    pub(super) fn least_loaded(&self, class: usize, eligible: &Eligible) -> Option<u32> {
+    /// The worker that a request is given: the one it prefers, or the least loaded of those that are
+    /// eligible, take requests and are not busy for the class.
+    pub(super) fn choose(&self, class: usize, eligible: &Eligible) -> Option<u32> {
+        let preferred = eligible.preferred.filter(|&worker| {
+            let condition = &self.workers[worker as usize].condition;
+            condition.open_to(&eligible.tolerations) && !self.busy(class, worker)
+        });
+        preferred.or_else(|| self.least_loaded(class, eligible))
+    }
+
+    fn least_loaded(&self, class: usize, eligible: &Eligible) -> Option<u32> {
         match eligible.plain_group() {
             Some(group) => {
                 let by_load = self.groups[group as usize].by_load();

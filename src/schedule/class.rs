@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::config::FairUnit;
+
 use super::{
     ClientId, Key, LaneId, Rank, Snapshot,
     lane::{Head, Lane},
@@ -20,8 +22,9 @@ pub(crate) struct Backlog {
 pub(super) struct Class {
     /// Tokens credited in each round.
     pub(super) quantum: u64,
-    /// Tokens credited and not yet spent; 0 without backlog.
-    pub(super) deficit: u64,
+    unit: FairUnit,
+    /// Tokens credited and not yet spent; below 0 it is in debt. Without backlog never above 0.
+    pub(super) deficit: i128,
     pub(super) backlog: Backlog,
     /// The lane that most classes have alone, and so outside of the tree of the others.
     shared: Lane,
@@ -33,9 +36,10 @@ pub(super) struct Class {
 }
 
 impl Class {
-    pub(super) fn new(quantum: u64) -> Self {
+    pub(super) fn new(quantum: u64, unit: FairUnit) -> Self {
         Self {
             quantum,
+            unit,
             deficit: 0,
             backlog: Backlog::default(),
             shared: Lane::default(),
@@ -54,9 +58,23 @@ impl Class {
         self.candidate
     }
 
+    /// Credits this many quanta.
+    pub(super) fn credit(&mut self, rounds: i128) {
+        let credit = i128::from(self.quantum).saturating_mul(rounds);
+        self.deficit = self.deficit.saturating_add(credit);
+    }
+
+    /// Takes tokens from the deficit, or gives some back.
+    pub(super) fn charge(&mut self, tokens: i128) {
+        self.deficit = self.deficit.saturating_sub(tokens);
+        if self.is_empty() {
+            self.deficit = self.deficit.min(0);
+        }
+    }
+
     /// What the candidate costs, in tokens.
-    pub(super) fn price(&self) -> Option<u64> {
-        self.candidate.map(|(_, head)| head.cost)
+    pub(super) fn price(&self) -> Option<i128> {
+        self.candidate.map(|(_, head)| head.cost.into())
     }
 
     #[cfg(test)]
@@ -88,7 +106,7 @@ impl Class {
             LaneId::Shared => &mut self.shared,
             LaneId::Worker(worker) => self.exact.entry(worker).or_default(),
         };
-        lane.push(client, rank, key);
+        lane.push(self.unit, client, rank, key);
         lane.head() == Some((rank, key))
     }
 
@@ -112,8 +130,9 @@ impl Class {
     /// Takes the head of a lane, which passes the turn to the lane's next client.
     pub(super) fn pop(&mut self, id: LaneId, snapshot: Snapshot) {
         self.discount(snapshot);
+        let unit = self.unit;
         if let Some(lane) = self.lane(id) {
-            lane.pop();
+            lane.pop(unit, snapshot.cost());
         }
     }
 
@@ -122,7 +141,7 @@ impl Class {
         if self.backlog.requests == 0 {
             // Also what saturated while it was summed up.
             self.backlog = Backlog::default();
-            self.deficit = 0;
+            self.deficit = self.deficit.min(0);
         } else {
             self.backlog.raw_tokens = self.backlog.raw_tokens.saturating_sub(snapshot.raw());
             self.backlog.cached_tokens =

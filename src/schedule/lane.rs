@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::config::FairUnit;
+
 use super::{
     ClientId, Key, Rank,
     order::{Place, Tier},
@@ -34,7 +36,17 @@ pub(super) struct Head {
 ///
 /// Without fair scheduling all requests belong to one client and the ring has one place. It
 /// never has more than the labels a dominion tells apart, so it is searched in order.
-type Turns = VecDeque<(ClientId, BTreeMap<Place, Key>)>;
+type Turns = VecDeque<Turn>;
+
+/// A client's requests.
+#[derive(Debug)]
+struct Turn {
+    client: ClientId,
+    queue: BTreeMap<Place, Key>,
+    /// Tokens it was served, or is taken to have been, where turns are weighed by tokens: who joins is
+    /// level with the one that was served least.
+    served: u64,
+}
 
 impl Lane {
     pub(super) fn is_empty(&self) -> bool {
@@ -44,19 +56,22 @@ impl Lane {
     /// The request that goes next: of the highest tier, of the client whose turn it is.
     pub(super) fn head(&self) -> Option<(Rank, Key)> {
         let (&tier, turns) = self.tiers.first_key_value()?;
-        let (_, queue) = turns.front()?;
-        let (&place, &key) = queue.first_key_value()?;
+        let (&place, &key) = turns.front()?.queue.first_key_value()?;
         Some((Rank::of(tier, place), key))
     }
 
-    pub(super) fn push(&mut self, client: ClientId, rank: Rank, key: Key) {
+    pub(super) fn push(&mut self, unit: FairUnit, client: ClientId, rank: Rank, key: Key) {
         let turns = self.tiers.entry(rank.tier()).or_default();
-        match turns.iter_mut().find(|(waiting, _)| *waiting == client) {
-            Some((_, queue)) => {
-                queue.insert(rank.place(), key);
-            }
-            None => turns.push_back((client, BTreeMap::from([(rank.place(), key)]))),
+        if let Some(turn) = turns.iter_mut().find(|turn| turn.client == client) {
+            turn.queue.insert(rank.place(), key);
+            return;
         }
+        let turn = Turn {
+            client,
+            queue: BTreeMap::from([(rank.place(), key)]),
+            served: turns.front().map_or(0, |first| first.served),
+        };
+        pass(turns, unit, turn);
     }
 
     /// Takes a request out, wherever it stands. Its client keeps its turn.
@@ -64,10 +79,10 @@ impl Lane {
         let Some(turns) = self.tiers.get_mut(&rank.tier()) else {
             return;
         };
-        if let Some(turn) = turns.iter().position(|(waiting, _)| *waiting == client) {
-            turns[turn].1.remove(&rank.place());
-            if turns[turn].1.is_empty() {
-                turns.remove(turn);
+        if let Some(index) = turns.iter().position(|turn| turn.client == client) {
+            turns[index].queue.remove(&rank.place());
+            if turns[index].queue.is_empty() {
+                turns.remove(index);
             }
         }
         if turns.is_empty() {
@@ -75,22 +90,35 @@ impl Lane {
         }
     }
 
-    /// Takes the head out and passes the turn on.
-    pub(super) fn pop(&mut self) {
+    /// Takes the head out, which costs this many tokens, and passes the turn on.
+    pub(super) fn pop(&mut self, unit: FairUnit, cost: u64) {
         let Some(mut tier) = self.tiers.first_entry() else {
             return;
         };
         let turns = tier.get_mut();
-        if let Some((_, queue)) = turns.front_mut() {
-            queue.pop_first();
-            if queue.is_empty() {
-                turns.pop_front();
-            } else if turns.len() > 1 {
-                turns.rotate_left(1);
+        if let [only] = turns.make_contiguous() {
+            // Nobody to pass the turn to.
+            only.queue.pop_first();
+            if only.queue.is_empty() {
+                tier.remove();
+            }
+        } else if let Some(mut turn) = turns.pop_front() {
+            turn.queue.pop_first();
+            turn.served = turn.served.saturating_add(cost);
+            if !turn.queue.is_empty() {
+                pass(turns, unit, turn);
             }
         }
-        if turns.is_empty() {
-            tier.remove();
+    }
+}
+
+/// Puts a client behind those whose turn comes before its next one.
+fn pass(turns: &mut Turns, unit: FairUnit, turn: Turn) {
+    match unit {
+        FairUnit::Requests => turns.push_back(turn),
+        FairUnit::Tokens => {
+            let place = turns.partition_point(|other| other.served <= turn.served);
+            turns.insert(place, turn);
         }
     }
 }

@@ -21,12 +21,16 @@
 //!    class could pay, `r - 1` quanta are credited to each class at once, and round `r` is an
 //!    ordinary scan.
 //! 4. Serving subtracts the cost and moves the cursor past the class. A class without backlog
-//!    has a deficit of zero.
+//!    loses what it was credited.
+//!
+//! A class can also be charged for what its requests turn out to use, [`Schedule::charge`], and be
+//! in debt then: its deficit is below zero. A debt stays while the class has no backlog. It changes
+//! nothing in the steps above, which speak of the deficit whatever its sign.
 //!
 //! # The claim
 //!
-//! The order of service and all deficits equal those of the plain algorithm run round by round,
-//! while a call takes O(C + L log L) for C classes and L lanes whatever the costs are. For any two
+//! The order of service and all deficits equal those of the plain algorithm run round by round, debts
+//! included, while a call takes O(C + L log L) for C classes and L lanes whatever the costs are. For any two
 //! classes backlogged and dispatchable throughout, with S tokens served, Q the quantum and Max
 //! the largest cost:
 //!

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use slab::Slab;
 
+use crate::config::FairUnit;
+
 use super::{Backlog, ClientId, LaneId, Rank, Snapshot, class::Class};
 
 /// Names a waiting request until it is served or removed.
@@ -45,11 +47,12 @@ pub(crate) struct Schedule<T> {
 }
 
 impl<T> Schedule<T> {
-    /// A ring of classes with these quanta, in tokens.
-    pub(crate) fn new(quanta: impl IntoIterator<Item = u64>) -> Self {
+    /// A ring of classes with these quanta, in tokens, whose clients take turns by `unit`.
+    pub(crate) fn new(quanta: impl IntoIterator<Item = u64>, unit: FairUnit) -> Self {
+        let class = |quantum| Class::new(quantum, unit);
         Self {
             entries: Slab::new(),
-            classes: quanta.into_iter().map(Class::new).collect(),
+            classes: quanta.into_iter().map(class).collect(),
             ready: BTreeSet::new(),
             backlogged: BTreeSet::new(),
             cursor: 0,
@@ -68,7 +71,7 @@ impl<T> Schedule<T> {
 
     /// What a class has been credited and not spent, in tokens.
     #[cfg(test)]
-    pub(crate) fn deficit(&self, class: usize) -> u64 {
+    pub(crate) fn deficit(&self, class: usize) -> i128 {
         self.classes[class].deficit
     }
 
@@ -160,6 +163,13 @@ impl<T> Schedule<T> {
         self.backlogged = backlogged;
     }
 
+    /// Takes tokens from a class's deficit for what it used beyond the cost of its requests, or, if
+    /// they are negative, gives some back. It may go into debt, which it earns its way out of like
+    /// out of any cost: by quanta, while it has backlog.
+    pub(crate) fn charge(&mut self, class: usize, tokens: i128) {
+        self.classes[class].charge(tokens);
+    }
+
     /// Takes out the request whose turn it is, if any may go.
     pub(crate) fn serve(&mut self, gate: &impl Gate<T>) -> Option<Entry<T>> {
         let class = self.pick()?;
@@ -167,7 +177,7 @@ impl<T> Schedule<T> {
         let entry = self.entries.try_remove(head.key.0 as usize)?;
 
         let served = &mut self.classes[class];
-        served.deficit = served.deficit.saturating_sub(head.cost);
+        served.deficit = served.deficit.saturating_sub(head.cost.into());
         served.pop(lane, entry.snapshot);
         self.recheck(class, lane, gate);
         self.cursor = if class + 1 == self.classes.len() {
@@ -222,7 +232,7 @@ impl<T> Schedule<T> {
             if cost <= class.deficit {
                 return Some(index);
             }
-            class.deficit = class.deficit.saturating_add(class.quantum);
+            class.credit(1);
             if cost <= class.deficit {
                 return Some(index);
             }
@@ -236,17 +246,14 @@ impl<T> Schedule<T> {
         let Self { classes, ready, .. } = self;
         let rounds = |&index: &usize| {
             let class = &classes[index];
-            let missing = class.price()?.saturating_sub(class.deficit);
-            Some(missing.div_ceil(class.quantum))
+            let missing = class.price()?.saturating_sub(class.deficit).max(0);
+            // Rounded up; the sum of two numbers below 2^65 at most.
+            let quantum = i128::from(class.quantum);
+            Some(missing.saturating_add(quantum - 1) / quantum)
         };
         let idle = ready.iter().filter_map(rounds).min()?.saturating_sub(1);
         if idle > 0 {
-            for &index in &*ready {
-                let class = &mut classes[index];
-                class.deficit = class
-                    .deficit
-                    .saturating_add(class.quantum.saturating_mul(idle));
-            }
+            ready.iter().for_each(|&index| classes[index].credit(idle));
         }
         Some(())
     }

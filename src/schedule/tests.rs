@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use proptest::{prelude::*, test_runner::RngSeed};
 
 use super::*;
-use crate::config::QueuePolicy;
+use crate::config::{FairUnit, QueuePolicy};
 
 /// Lanes that are blocked, by class.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +37,7 @@ struct Queued {
 #[derive(Debug, Default)]
 struct Model {
     quanta: Vec<u64>,
-    deficits: Vec<u64>,
+    deficits: Vec<i128>,
     /// In the order of arrival.
     queues: Vec<Vec<Queued>>,
     /// Whose turn it is among the clients of a lane's tier, the next one first.
@@ -122,7 +122,7 @@ impl Model {
             turn.push(taken.client);
         }
         if self.queues[class].is_empty() {
-            self.deficits[class] = 0;
+            self.deficits[class] = self.deficits[class].min(0);
             self.burst = self.burst.filter(|&burst| burst != class);
         }
         taken
@@ -131,7 +131,7 @@ impl Model {
     fn serve(&mut self, blocked: &Blocked) -> Option<(usize, usize)> {
         if let Some(class) = self.burst {
             match self.candidate(class, blocked) {
-                Some(head) if head.cost <= self.deficits[class] => {
+                Some(head) if i128::from(head.cost) <= self.deficits[class] => {
                     return Some(self.pay(class, head));
                 }
                 Some(_) => self.burst = None,
@@ -148,18 +148,25 @@ impl Model {
                 let Some(head) = self.candidate(class, blocked) else {
                     continue;
                 };
-                if head.cost > self.deficits[class] {
-                    self.deficits[class] += self.quanta[class];
+                if i128::from(head.cost) > self.deficits[class] {
+                    self.deficits[class] += i128::from(self.quanta[class]);
                 }
-                if head.cost <= self.deficits[class] {
+                if i128::from(head.cost) <= self.deficits[class] {
                     return Some(self.pay(class, head));
                 }
             }
         }
     }
 
+    fn charge(&mut self, class: usize, tokens: i128) {
+        self.deficits[class] -= tokens;
+        if self.queues[class].is_empty() {
+            self.deficits[class] = self.deficits[class].min(0);
+        }
+    }
+
     fn pay(&mut self, class: usize, head: Queued) -> (usize, usize) {
-        self.deficits[class] -= head.cost;
+        self.deficits[class] -= i128::from(head.cost);
         self.cursor = (class + 1) % self.quanta.len();
         self.burst = Some(class);
         self.take(class, head.id, true);
@@ -178,7 +185,7 @@ struct Pair {
 impl Pair {
     fn new(quanta: &[u64]) -> Self {
         Self {
-            schedule: Schedule::new(quanta.iter().copied()),
+            schedule: Schedule::new(quanta.iter().copied(), FairUnit::Requests),
             model: Model::new(quanta),
             blocked: Blocked::default(),
             keys: Vec::new(),
@@ -246,6 +253,11 @@ impl Pair {
         self.model.take(class, id, false);
     }
 
+    fn charge(&mut self, class: usize, tokens: i64) {
+        self.schedule.charge(class, tokens.into());
+        self.model.charge(class, tokens.into());
+    }
+
     fn block(&mut self, class: usize, lane: LaneId, blocked: bool) {
         if blocked {
             self.blocked.0.insert((class, lane));
@@ -295,6 +307,7 @@ enum Operation {
     Serve,
     Cancel(usize),
     Block(usize, u32, bool),
+    Charge(usize, i64),
 }
 
 fn operation(unit: u64) -> impl Strategy<Value = Operation> {
@@ -312,6 +325,9 @@ fn operation(unit: u64) -> impl Strategy<Value = Operation> {
         4 => (0..5usize, arrival).prop_map(|(class, arrival)| Operation::Arrive(class, arrival)),
         3 => Just(Operation::Serve),
         1 => any::<usize>().prop_map(Operation::Cancel),
+        1 => (0..5usize, -300..600i64).prop_map(move |(class, tokens)| {
+            Operation::Charge(class, tokens * unit as i64)
+        }),
         1 => (0..5usize, 0..3u32, any::<bool>()).prop_map(|(c, l, b)| Operation::Block(c, l, b)),
     ]
 }
@@ -350,6 +366,7 @@ proptest! {
                     pair.serve();
                 }
                 Operation::Cancel(which) => pair.cancel(*which),
+                Operation::Charge(class, tokens) => pair.charge(class % quanta.len(), *tokens),
                 Operation::Block(class, number, blocked) => {
                     pair.block(class % quanta.len(), lane(*number), *blocked);
                 }
@@ -367,7 +384,7 @@ proptest! {
         costs in prop::collection::vec(1..20_000u64, 1..40),
         rounds in 1..400usize,
     ) {
-        let mut schedule = Schedule::new(quanta.iter().copied());
+        let mut schedule = Schedule::new(quanta.iter().copied(), FairUnit::Requests);
         let open = Blocked::default();
         let mut served = vec![0u64; quanta.len()];
         let mut arrivals = vec![0usize; quanta.len()];
@@ -401,7 +418,7 @@ proptest! {
 #[test]
 fn a_cost_of_2_to_the_60_quanta_is_reached_in_one_step() {
     let open = Blocked::default();
-    let mut schedule = Schedule::new([1, 3]);
+    let mut schedule = Schedule::new([1, 3], FairUnit::Requests);
     schedule.push(plain(0, LaneId::Shared, 1 << 60, 1), &open);
     schedule.push(plain(1, LaneId::Shared, 1 << 60, 2), &open);
     let next = schedule.serve(&open).map(|entry| entry.class);
@@ -412,7 +429,7 @@ fn a_cost_of_2_to_the_60_quanta_is_reached_in_one_step() {
     );
     assert_eq!(
         schedule.deficit(0),
-        (1u64 << 60).div_ceil(3),
+        i128::from((1u64 << 60).div_ceil(3)),
         "the other class was credited each of them"
     );
     assert_eq!(schedule.serve(&open).map(|entry| entry.class), Some(0));
@@ -422,7 +439,7 @@ fn a_cost_of_2_to_the_60_quanta_is_reached_in_one_step() {
 #[test]
 fn the_largest_numbers_saturate_and_are_served() {
     let open = Blocked::default();
-    let mut schedule = Schedule::new([u64::MAX, 1]);
+    let mut schedule = Schedule::new([u64::MAX, 1], FairUnit::Requests);
     schedule.push(plain(0, LaneId::Shared, u64::MAX, 1), &open);
     schedule.push(plain(0, LaneId::Shared, u64::MAX, 2), &open);
     schedule.push(plain(1, LaneId::Shared, u64::MAX, 3), &open);
@@ -437,7 +454,7 @@ fn the_largest_numbers_saturate_and_are_served() {
 #[test]
 fn the_papers_example_is_served_in_its_order() {
     let open = Blocked::default();
-    let mut schedule = Schedule::new([500, 500]);
+    let mut schedule = Schedule::new([500, 500], FairUnit::Requests);
     for (sequence, (class, cost)) in [(0, 200), (0, 750), (0, 20), (1, 500), (1, 500)]
         .into_iter()
         .enumerate()

@@ -6,6 +6,7 @@ mod accepted;
 mod errors;
 mod hostile;
 mod refused;
+mod usage;
 mod waiting;
 mod ways_in;
 

@@ -11,7 +11,7 @@ use crate::{
         desk::{Scene, get},
         json,
     },
-    hall::{Hall, ONE_SLOT, hinted, pinned},
+    hall::{Hall, ONE_SLOT, chat, hinted, pinned},
 };
 
 const TWO: &str = "
@@ -300,4 +300,22 @@ fn a_closed_dominion_takes_no_requests_whatever_else_is_changed() {
     hall.send("a3", hinted("a3", pinned("wa")));
     assert_eq!(hall.state("a3"), "queue_unavailable");
     handle.close_dominion("a").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_drained_when_the_last_hold_is_over_though_nobody_reads() {
+    let mut hall = Hall::new(&chat("max_hold_ms: 1000", ONE_SLOT));
+    hall.arrive("stalled");
+    let (stalled, _feed) = hall.stream("stalled");
+    hall.handle.shutdown();
+    let mut ended = drained(&hall.handle);
+    assert!(ended.poll().is_pending());
+    hall.pass(999).await;
+    assert!(ended.poll().is_pending(), "its hold is not over yet");
+    hall.pass(2).await;
+    assert!(
+        ended.poll().is_ready(),
+        "the slot is taken back, though its body was never polled"
+    );
+    drop(stalled);
 }

@@ -1,8 +1,11 @@
 //! Workers that come and go, are drained, overloaded or tainted.
 
-use tower_policy_queue::{ChangeError, QueueHints, WorkerSpec};
+use tower_policy_queue::{ChangeError, PolicyQueueLayer, QueueHints, WorkerSpec};
 
-use crate::hall::{Hall, chat, hinted, model, pinned};
+use crate::{
+    common::desk::policy,
+    hall::{Hall, chat, hinted, model, pinned},
+};
 
 const WORKERS: &str = "
 dominions: [{id: pool, kind: remote, max_concurrency: 4}, {id: other, kind: remote, max_concurrency: 4}]
@@ -479,6 +482,14 @@ fn changes_that_cannot_be_meant_are_refused_and_change_nothing() {
     let error = add(WorkerSpec::new("c").dominion("none"));
     assert!(
         matches!(error, ChangeError::UnknownDominion { .. }),
+        "{error:?}"
+    );
+    let local = PolicyQueueLayer::new(policy("dominions: [{id: gpu, kind: local}]")).handle();
+    let error = local
+        .add_worker(WorkerSpec::new("c").dominion("gpu"))
+        .unwrap_err();
+    assert!(
+        matches!(&error, ChangeError::LocalDominion { id, .. } if id == "gpu"),
         "{error:?}"
     );
     for dominion in ["pool", "other"] {

@@ -58,11 +58,19 @@ pub(super) fn resolve(
                 ("first_byte", PrefillUntil::FirstByte),
             ],
         ),
+        output_token_weight: numbers::number(
+            found,
+            path.key("output_token_weight"),
+            raw.output_token_weight,
+            |weight| weight >= 0.0,
+            "a finite number of 0 or more, in input tokens for an output token",
+        )
+        .unwrap_or(0.0),
     }
 }
 
 /// The value of a word, or the default.
-fn one_of<T: Copy + Default>(
+pub(super) fn one_of<T: Copy + Default>(
     found: &mut Findings,
     path: Path<'_>,
     word: Option<&str>,

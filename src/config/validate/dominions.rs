@@ -2,8 +2,8 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use super::{Findings, numbers, unique::Unique};
-use crate::config::{Dominion, names, path::Path, schema::RawDominion};
+use super::{Findings, classes, numbers, unique::Unique};
+use crate::config::{Dominion, FairUnit, names, path::Path, schema::RawDominion};
 
 /// Waiting requests of a dominion that does not say how many.
 const DEFAULT_MAX_QUEUE: usize = 100;
@@ -82,20 +82,29 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
         let message = "is for a dominion of `kind: local`; this one is remote";
         found.report(path.key("vram_gb"), message);
     }
-    let reject = match raw.policy.as_deref() {
-        None | Some("queue") => false,
-        Some("reject") => true,
-        Some(other) => {
-            let other = names::quote(other);
-            found.report(
-                path.key("policy"),
-                format!("is {other}; it should be \"queue\" or \"reject\""),
-            );
-            false
-        }
-    };
+    let policy = path.key("policy");
+    let reject = classes::one_of(
+        found,
+        policy,
+        raw.policy.as_deref(),
+        &[("queue", false), ("reject", true)],
+    );
+    let fair_unit = classes::one_of(
+        found,
+        path.key("fair_unit"),
+        raw.fair_unit.as_deref(),
+        &[
+            ("requests", FairUnit::Requests),
+            ("tokens", FairUnit::Tokens),
+        ],
+    );
+    if raw.fair_scheduling == Some(false) && raw.fair_unit.is_some() {
+        let message = "has no effect: clients take no turns with `fair_scheduling: false`";
+        found.report(path.key("fair_unit"), message);
+    }
     let dominion = Dominion {
         id,
+        local: kind == Some(Kind::Local),
         max_concurrency: numbers::positive_size(
             found,
             path.key("max_concurrency"),
@@ -105,6 +114,7 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
             .unwrap_or(DEFAULT_MAX_QUEUE),
         reject,
         fair_scheduling: raw.fair_scheduling.unwrap_or(true),
+        fair_unit,
     };
     let vram_gb = numbers::gigabytes(found, path.key("vram_gb"), raw.vram_gb);
     Entry {

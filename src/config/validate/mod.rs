@@ -118,6 +118,7 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
         read_ahead,
         statuses,
         bypass,
+        class_header: raw.class_header.unwrap_or(false),
     })
 }
 
@@ -136,5 +137,6 @@ pub(super) fn empty() -> PolicyConfig {
         read_ahead: Default::default(),
         statuses: HashMap::new(),
         bypass: Default::default(),
+        class_header: false,
     }
 }

@@ -31,6 +31,7 @@ pub(super) fn synthetic(classes: &mut Vec<PolicyClass>) -> Profile {
         hold_until: Default::default(),
         max_hold: None,
         prefill_until: Default::default(),
+        output_token_weight: 0.0,
     });
     Profile {
         families: HashMap::new(),

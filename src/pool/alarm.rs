@@ -1,0 +1,24 @@
+//! A timer that is made when it is first needed.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Waits for whatever instant it is told. Takes no memory, and no runtime, before it is polled.
+#[derive(Debug, Default)]
+pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    /// Ready once `until` is over, which may change from poll to poll.
+    pub(super) fn poll(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = self.0.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        if timer.deadline() != until {
+            timer.as_mut().reset(until);
+        }
+        timer.as_mut().poll(cx)
+    }
+}
