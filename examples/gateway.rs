@@ -39,6 +39,8 @@ use serde_json::{Value, json};
 #[cfg(unix)]
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::{net::TcpListener, sync::oneshot};
+#[cfg(feature = "openai")]
+use tower_policy_queue::openai::{OpenAiHintsLayer, PrefixIndex};
 use tower_policy_queue::{Admission, Endpoint, PolicyConfig, PolicyQueueHandle, PolicyQueueLayer};
 
 use self::sim::Sim;
@@ -181,11 +183,19 @@ fn gateway(layer: PolicyQueueLayer, models: &[String]) -> Router {
         sim: Sim::new(4, Duration::from_millis(1), Duration::from_millis(100)),
         client: Client::builder(TokioExecutor::new()).build_http(),
     };
-    Router::new()
+    let queued = Router::new()
         .route("/v1/chat/completions", post(forward))
-        .route("/v1/completions", post(forward))
-        // For the routes above it. `layer` would have unknown paths queue too.
-        .route_layer(layer)
+        .route("/v1/completions", post(forward));
+    // For the routes above. `layer` would have unknown paths queue too.
+    #[cfg(not(feature = "openai"))]
+    let queued = queued.route_layer(layer);
+    // The model and the length from the request's own JSON, outside; and inside, which worker has
+    // seen its beginning.
+    #[cfg(feature = "openai")]
+    let queued = queued
+        .route_layer(layer.cached_tokens(PrefixIndex::new()))
+        .route_layer(OpenAiHintsLayer::new());
+    queued
         // A probe that queued would fail when the gateway is busiest.
         .route("/health", get(|| async { "ok\n" }))
         .route("/usage", get(move || async move { Json(usage(&handle)) }))

@@ -1,0 +1,142 @@
+//! A prompt's beginning, made comparable.
+
+use std::{
+    hash::{DefaultHasher, Hasher},
+    sync::Arc,
+};
+
+use super::{Part, Prompt};
+
+/// Bytes of canonical text in a block.
+const BLOCK_BYTES: usize = 256;
+
+/// Blocks of 8 MiB of text, in 256 KiB of hashes. What a prompt has beyond is not hashed.
+const MAX_BLOCKS: usize = 8 * 1024 * 1024 / BLOCK_BYTES;
+
+/// No byte of UTF-8, so no text can look like two parts.
+const SEPARATOR: u8 = 0xff;
+
+/// The hashes of a prompt's beginnings, of one block, of two, and so on: prompts for the same model
+/// have as many equal hashes as they have equal blocks in the beginning.
+///
+/// A layer inside finds it in the request's extensions. A block is 256 bytes of the prompt's canonical
+/// text: its [parts](Part) in order, roles included, with texts as they read, JSON as it is written,
+/// and a digest of images and sound. A last block that is not full has no hash. So a conversation
+/// that goes on has all hashes that it had, then further ones. At most 32,768 blocks, 8 MiB, are
+/// hashed.
+///
+/// Not for security: the hash is fast, 64 bits long and without a secret, so whoever wants two prompts
+/// to look alike can have that. Nothing but an estimate of what a cache holds should hang on it. The
+/// hashes are those of this process: another build may have others.
+///
+/// ```
+/// use tower_policy_queue::openai::PromptBlocks;
+///
+/// /// Tokens of `this` that whoever has seen `earlier` has cached.
+/// fn cached_tokens(this: &PromptBlocks, earlier: &PromptBlocks) -> u64 {
+///     let pairs = this.hashes().iter().zip(earlier.hashes());
+///     let equal = pairs.take_while(|(this, earlier)| this == earlier).count();
+///     equal as u64 * this.tokens_per_block()
+/// }
+/// # assert_eq!(cached_tokens(&PromptBlocks::default(), &PromptBlocks::default()), 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptBlocks {
+    hashes: Arc<[u64]>,
+    tokens_per_block: u64,
+}
+
+impl PromptBlocks {
+    /// `tokens` is the length of the whole prompt.
+    pub(super) fn of(prompt: &Prompt<'_>, model: Option<&str>, tokens: u64) -> Self {
+        let mut blocks = Blocks::of_model(model.unwrap_or_default());
+        prompt.for_each_part(|part| blocks.part(part));
+        Self {
+            tokens_per_block: blocks.share_of(tokens),
+            hashes: blocks.hashes.into(),
+        }
+    }
+
+    /// The hashes. The one at `n` is of the first `n + 1` blocks.
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// A block's share of the prompt's tokens, rounded down: all blocks together never have more
+    /// than the whole prompt.
+    pub fn tokens_per_block(&self) -> u64 {
+        self.tokens_per_block
+    }
+}
+
+/// Blocks under construction.
+struct Blocks {
+    hasher: DefaultHasher,
+    /// The block that is not full. A hasher need not care where one write ends and the next
+    /// begins, but does not promise so.
+    block: Vec<u8>,
+    hashes: Vec<u64>,
+    /// Of the whole prompt.
+    bytes: u64,
+}
+
+impl Blocks {
+    /// Each model has a cache of its own.
+    fn of_model(model: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(model.as_bytes());
+        hasher.write_u8(SEPARATOR);
+        Self {
+            hasher,
+            block: Vec::with_capacity(BLOCK_BYTES),
+            hashes: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    fn part(&mut self, part: Part<'_>) {
+        match part {
+            Part::Message { role } => self.tagged(b'm', role.as_bytes()),
+            Part::Text(text) => self.tagged(b't', text.as_bytes()),
+            Part::Json(json) => self.tagged(b'j', json.as_bytes()),
+            Part::TokenId(id) => self.tagged(b'n', id.as_bytes()),
+            Part::Image { source, detail } => {
+                self.tagged(b'i', &digest(source));
+                self.write(detail.unwrap_or_default().as_bytes());
+            }
+            Part::Audio { data, .. } => self.tagged(b'a', &digest(data)),
+        }
+    }
+
+    fn tagged(&mut self, tag: u8, bytes: &[u8]) {
+        self.write(&[SEPARATOR, tag]);
+        self.write(bytes);
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        while !bytes.is_empty() && self.hashes.len() < MAX_BLOCKS {
+            let room = BLOCK_BYTES - self.block.len();
+            let (fits, rest) = bytes.split_at(bytes.len().min(room));
+            self.block.extend_from_slice(fits);
+            bytes = rest;
+            if self.block.len() == BLOCK_BYTES {
+                self.hasher.write(&self.block);
+                self.hashes.push(self.hasher.finish());
+                self.block.clear();
+            }
+        }
+    }
+
+    fn share_of(&self, tokens: u64) -> u64 {
+        let share = u128::from(tokens) * BLOCK_BYTES as u128 / u128::from(self.bytes.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+}
+
+/// Stands for bytes that have nothing to do with the tokens they become.
+fn digest(bytes: &str) -> [u8; 8] {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes.as_bytes());
+    hasher.finish().to_le_bytes()
+}

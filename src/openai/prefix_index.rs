@@ -1,0 +1,230 @@
+//! Which worker has seen the beginning of a prompt.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use http::Request;
+
+use super::PromptBlocks;
+use crate::CachedTokens;
+
+/// Blocks that are remembered of each worker unless the index says otherwise: 16 MiB of prompts.
+const BLOCKS_PER_WORKER: usize = 65_536;
+
+/// Workers that are remembered; the policy names them, so more are rare.
+const MAX_WORKERS: usize = 4_096;
+
+/// Remembers which prompts each worker was given, by their [`PromptBlocks`], so that a conversation
+/// that goes on costs only what is new, and goes to the worker that knows the rest.
+///
+/// It guesses what a server's own prefix cache holds: all blocks of a prompt that was dispatched to
+/// it, until others took their place, the least recently used first. Its memory is bounded: about
+/// 100 bytes for each block that is remembered, so 6.5 MB for each worker at most by default. The
+/// layer asks it for each request and each worker that the request may go to, a few look-ups each;
+/// none of the layer's locks is held meanwhile, and its own only for one worker's look-up.
+///
+/// A clone is another handle on the same index.
+///
+/// ```
+/// use tower::ServiceBuilder;
+/// use tower_policy_queue::{
+///     PolicyConfig, PolicyQueueLayer,
+///     openai::{OpenAiHintsLayer, PrefixIndex},
+/// };
+///
+/// let queue = PolicyQueueLayer::new(PolicyConfig::default()).cached_tokens(PrefixIndex::new());
+/// let stack = ServiceBuilder::new().layer(OpenAiHintsLayer::new()).layer(queue);
+/// # let _ = stack;
+/// ```
+#[derive(Clone)]
+pub struct PrefixIndex {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    blocks_per_worker: usize,
+    /// Behind a lock each, so that requests for different workers do not wait for each other.
+    workers: RwLock<HashMap<Box<str>, Arc<Mutex<Seen>>>>,
+}
+
+impl PrefixIndex {
+    /// An index of 65,536 blocks for each worker.
+    pub fn new() -> Self {
+        Self::with_blocks_per_worker(BLOCKS_PER_WORKER)
+    }
+
+    /// An index of this many blocks for each worker, and at least one.
+    pub fn with_blocks_per_worker(blocks: usize) -> Self {
+        let shared = Shared {
+            blocks_per_worker: blocks.max(1),
+            workers: RwLock::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Forgets a worker: it was restarted, or is no more.
+    pub fn forget(&self, worker: &str) {
+        let mut workers = self
+            .shared
+            .workers
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        workers.remove(worker);
+    }
+
+    fn seen_by(&self, worker: &str) -> Option<Arc<Mutex<Seen>>> {
+        let workers = self
+            .shared
+            .workers
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        workers.get(worker).cloned()
+    }
+
+    fn seen_by_or_new(&self, worker: &str) -> Option<Arc<Mutex<Seen>>> {
+        self.seen_by(worker).or_else(|| {
+            let mut workers = self
+                .shared
+                .workers
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            let room = workers.len() < MAX_WORKERS || workers.contains_key(worker);
+            room.then(|| Arc::clone(workers.entry(worker.into()).or_default()))
+        })
+    }
+}
+
+impl Default for PrefixIndex {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for PrefixIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrefixIndex")
+            .field("blocks_per_worker", &self.shared.blocks_per_worker)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CachedTokens for PrefixIndex {
+    fn cached_tokens<B>(&self, request: &Request<B>, worker: &str) -> u64 {
+        let Some(prompt) = request.extensions().get::<PromptBlocks>() else {
+            return 0;
+        };
+        let Some(seen) = self.seen_by(worker) else {
+            return 0;
+        };
+        let blocks = seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .beginning(prompt.hashes());
+        (blocks as u64).saturating_mul(prompt.tokens_per_block())
+    }
+
+    fn dispatched<B>(&self, request: &Request<B>, worker: &str) {
+        let Some(prompt) = request.extensions().get::<PromptBlocks>() else {
+            return;
+        };
+        if prompt.hashes().is_empty() {
+            return;
+        }
+        if let Some(seen) = self.seen_by_or_new(worker) {
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.remember(prompt.hashes(), self.shared.blocks_per_worker);
+        }
+    }
+}
+
+/// The blocks that a worker has seen, the most recently used ones.
+#[derive(Debug, Default)]
+struct Seen {
+    /// When each block was used last.
+    uses: HashMap<u64, u64>,
+    /// The blocks by that time, which no two have in common.
+    by_use: BTreeMap<u64, u64>,
+    now: u64,
+}
+
+impl Seen {
+    /// How many of the blocks, from the first on, were seen. The hash of a block stands for all
+    /// before it, so the first that is missing ends it.
+    fn beginning(&self, hashes: &[u64]) -> usize {
+        hashes
+            .iter()
+            .take_while(|hash| self.uses.contains_key(hash))
+            .count()
+    }
+
+    fn remember(&mut self, hashes: &[u64], capacity: usize) {
+        // What does not fit would only drive out the prompt's own beginning.
+        let hashes = &hashes[..hashes.len().min(capacity)];
+        // The beginning last, as it is of use to the most: it is to be forgotten after the rest.
+        for &hash in hashes.iter().rev() {
+            self.now += 1;
+            if let Some(before) = self.uses.insert(hash, self.now) {
+                self.by_use.remove(&before);
+            }
+            self.by_use.insert(self.now, hash);
+        }
+        while self.uses.len() > capacity {
+            let Some((_, oldest)) = self.by_use.pop_first() else {
+                break;
+            };
+            self.uses.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_is_known_as_far_as_it_begins_like_one_that_was_seen() {
+        let mut seen = Seen::default();
+        seen.remember(&[1, 2, 3], 10);
+        assert_eq!(seen.beginning(&[1, 2, 3, 4]), 3);
+        assert_eq!(
+            seen.beginning(&[1, 2, 9, 3]),
+            2,
+            "what comes after a gap is no beginning"
+        );
+        assert_eq!(seen.beginning(&[2, 3]), 2);
+        assert_eq!(seen.beginning(&[9]), 0);
+        assert_eq!(seen.beginning(&[]), 0);
+    }
+
+    #[test]
+    fn the_least_recently_used_blocks_are_forgotten_and_endings_before_beginnings() {
+        let mut seen = Seen::default();
+        seen.remember(&[1, 2, 3], 5);
+        seen.remember(&[7, 8], 5);
+        seen.remember(&[1, 2], 5);
+        seen.remember(&[9], 5);
+        assert_eq!(seen.beginning(&[1, 2, 3]), 2, "3 was used least recently");
+        seen.remember(&[10], 5);
+        assert_eq!(
+            seen.beginning(&[7, 8]),
+            1,
+            "of two used together the ending goes first"
+        );
+        assert_eq!(seen.uses.len(), 5);
+        assert_eq!(seen.by_use.len(), 5);
+    }
+
+    #[test]
+    fn a_prompt_longer_than_the_memory_is_known_by_its_beginning() {
+        let mut seen = Seen::default();
+        let long: Vec<u64> = (0..100).collect();
+        seen.remember(&long, 8);
+        assert_eq!(seen.beginning(&long), 8);
+        assert_eq!(seen.uses.len(), 8);
+    }
+}

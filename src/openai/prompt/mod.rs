@@ -1,0 +1,123 @@
+//! A request's body, as far as the policy wants to know it.
+
+mod json;
+mod part;
+mod walk;
+
+pub use self::part::Part;
+
+use std::{borrow::Cow, fmt};
+
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+use self::{json::Kind, walk::Walk};
+use super::{Operation, UnreadableBody};
+
+/// Longer than any name of a model, and not more than a request may well cost while it waits.
+const MAX_MODEL_BYTES: usize = 1024;
+
+/// The model and the prompt of a request, for an [`EstimateTokens`](super::EstimateTokens) to count.
+///
+/// Nothing is copied out of the body until it is asked for. Whatever has an unknown shape is there as
+/// [`Part::Json`].
+pub struct Prompt<'a> {
+    operation: Operation,
+    model: Option<Cow<'a, str>>,
+    fields: Fields<'a>,
+}
+
+/// The fields that are looked at. `null` is as good as absent, and a field that is there twice is an
+/// error: the server behind might believe the other one.
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+    #[serde(borrow)]
+    messages: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tools: Option<&'a RawValue>,
+    #[serde(borrow)]
+    functions: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
+    #[serde(borrow)]
+    suffix: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    instructions: Option<&'a RawValue>,
+}
+
+impl<'a> Prompt<'a> {
+    pub(super) fn parse(operation: Operation, body: &'a [u8]) -> Result<Self, UnreadableBody> {
+        let text = std::str::from_utf8(body).map_err(not_json)?;
+        // A struct can also be read from an array, so what it is must be seen first.
+        let start = text.trim_start_matches([' ', '\t', '\n', '\r']);
+        if !start.starts_with('{') {
+            serde_json::from_str::<IgnoredAny>(text).map_err(not_json)?;
+            return Err(UnreadableBody::NotAnObject);
+        }
+        let fields: Fields<'a> = serde_json::from_str(text).map_err(not_json)?;
+        let model = fields
+            .model
+            .filter(|model| json::kind(model) == Kind::String)
+            .map(json::text)
+            .filter(|model| (1..=MAX_MODEL_BYTES).contains(&model.len()));
+        Ok(Self {
+            operation,
+            model,
+            fields,
+        })
+    }
+
+    /// The model asked for, if it has a name of 1 to 1024 bytes.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// Goes through the parts of the prompt: tools first, as servers lay them out, then what is
+    /// said, in order.
+    pub fn for_each_part(&self, mut visit: impl FnMut(Part<'_>)) {
+        let mut walk = Walk(&mut visit);
+        let fields = &self.fields;
+        match self.operation {
+            Operation::ChatCompletions => {
+                walk.json(fields.tools);
+                walk.json(fields.functions);
+                walk.messages(fields.messages);
+            }
+            Operation::Completions => {
+                walk.prompt(fields.prompt);
+                walk.prompt(fields.suffix);
+            }
+            Operation::Embeddings => walk.prompt(fields.input),
+            Operation::Responses => {
+                walk.message("system", fields.instructions);
+                walk.json(fields.tools);
+                match fields.input {
+                    Some(text) if json::kind(text) == Kind::String => {
+                        walk.message("user", fields.input);
+                    }
+                    items => walk.messages(items),
+                }
+            }
+        }
+    }
+}
+
+/// A prompt is nobody's business: it is not printed.
+impl fmt::Debug for Prompt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prompt")
+            .field("operation", &self.operation)
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
+}
+
+fn not_json(error: impl fmt::Display) -> UnreadableBody {
+    UnreadableBody::NotJson {
+        what: error.to_string(),
+    }
+}

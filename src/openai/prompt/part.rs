@@ -1,0 +1,49 @@
+//! What a prompt is made of.
+
+/// A part of a [`Prompt`](super::Prompt), in the order in which a server lays it out.
+///
+/// ```
+/// use tower_policy_queue::openai::Part;
+///
+/// /// A tokenizer that knows words.
+/// fn tokens(part: Part<'_>) -> usize {
+///     match part {
+///         Part::Text(text) | Part::Json(text) => text.split_whitespace().count(),
+///         Part::Image { .. } => 576,
+///         Part::TokenId(_) => 1,
+///         _ => 0,
+///     }
+/// }
+/// assert_eq!(tokens(Part::Text("the quick brown fox")), 4);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part<'a> {
+    /// A message begins, by who has this role. `instructions`, and an `input` of the responses
+    /// API that is one string, are messages by `system` and `user`.
+    Message {
+        /// The role as sent.
+        role: &'a str,
+    },
+    /// Text as the model sees it, without JSON's escapes: a message's content or a piece of it, a
+    /// refusal, a prompt, an input.
+    Text(&'a str),
+    /// JSON as it is written: tools, calls of tools, and whatever this crate does not know.
+    Json(&'a str),
+    /// The id of a token, as it is written, from a prompt that is tokenized already.
+    TokenId(&'a str),
+    /// An image.
+    Image {
+        /// Its address, the whole image as a `data:` URL, or the id of a file.
+        source: &'a str,
+        /// How well it is looked at, if the request says so: `low`, `high`, `auto`.
+        detail: Option<&'a str>,
+    },
+    /// A piece of sound.
+    Audio {
+        /// The sound, in base64.
+        data: &'a str,
+        /// `wav` or `mp3`, as far as the request says.
+        format: Option<&'a str>,
+    },
+}
