@@ -4,7 +4,8 @@
 //! cargo run --example gateway
 //! ```
 //!
-//! It prints what to try with curl. Workers of the policy that have no `base_url` are simulated,
+//! It prints what to try with curl. With `--features openai` it reads the model and the prompt's length
+//! from the request's JSON; without, the model from the header `x-model`. Workers of the policy that have no `base_url` are simulated,
 //! so it needs nothing else; the others are reached over plain http.
 
 mod sim;
@@ -181,7 +182,11 @@ fn gateway(layer: PolicyQueueLayer, models: &[String]) -> Router {
     let listed = json!({"object": "list", "data": models.iter().map(model).collect::<Vec<_>>()});
     let backends = Backends {
         sim: Sim::new(4, Duration::from_millis(1), Duration::from_millis(100)),
-        client: Client::builder(TokioExecutor::new()).build_http(),
+        // A connection for each request. Servers close them when they like, llama.cpp after each
+        // stream, and a request sent at that moment would be lost.
+        client: Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(0)
+            .build_http(),
     };
     let queued = Router::new()
         .route("/v1/chat/completions", post(forward))
@@ -366,13 +371,22 @@ async fn terminated() {
 fn print_usage(address: SocketAddr, config: &Path, models: &[String]) {
     let base = format!("http://{address}");
     let model = models.first().map_or("demo", String::as_str);
+    // With the feature `openai` the body says it all.
+    let (header, headers) = if cfg!(feature = "openai") {
+        (String::new(), String::new())
+    } else {
+        (
+            format!(" -H 'x-model: {model}'"),
+            format!(r#", default_headers={{"x-model": "{model}"}}"#),
+        )
+    };
     println!(
         r#"Listening on {base}, with the policy {}
 Models: {}
 
 Try in another terminal:
 
-  curl -N {base}/v1/chat/completions -H 'content-type: application/json' -H 'x-model: {model}' \
+  curl -N {base}/v1/chat/completions -H 'content-type: application/json'{header} \
     -d '{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Hello"}}]}}'
 
 and the same in a third and a fourth while it streams. Also:
@@ -385,7 +399,7 @@ and the same in a third and a fourth while it streams. Also:
 
 or with OpenAI's Python client:
 
-  OpenAI(base_url="{base}/v1", api_key="any", default_headers={{"x-model": "{model}"}})
+  OpenAI(base_url="{base}/v1", api_key="any"{headers})
 "#,
         config.display(),
         models.join(", "),
