@@ -11,7 +11,8 @@ use super::{
     Grant, Pool, Refused,
     alarm::Alarm,
     revocation::Revoked,
-    state::{State, Status},
+    state::State,
+    waiter::Status,
     wake::WakeList,
     workers::{Condition, Flipped},
 };

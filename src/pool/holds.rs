@@ -10,12 +10,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{
-    Grant,
-    revocation::Revoked,
-    state::{State, Status},
-    wake::WakeList,
-};
+use super::{Grant, revocation::Revoked, state::State, waiter::Status, wake::WakeList};
 
 impl State {
     /// Takes note of a grant that can be revoked.

@@ -22,6 +22,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod ticket;
+mod waiter;
 mod wake;
 mod workers;
 

@@ -9,12 +9,13 @@ use super::{
     Arrival, Counts, Grant, LimitKind, Refusal, Refused,
     drain::{Ahead, Drain},
     revocation::{Revocables, Revoked},
+    waiter::{Status, Waiter},
     wake::WakeList,
     workers::{Assigned, Flipped, Parked, Workers},
 };
 use crate::{
     config::{ClassLimits, PolicyClass, PolicyConfig, QueuePolicy},
-    schedule::{Backlog, ClientId, Clients, Entry, Key, Rank, Schedule, Score, Snapshot},
+    schedule::{Backlog, ClientId, Clients, Entry, Rank, Schedule, Score, Snapshot},
 };
 
 #[derive(Debug)]
@@ -69,25 +70,6 @@ impl ClassRules {
     }
 }
 
-/// A request that was parked and has not been taken away by its future yet.
-#[derive(Debug)]
-pub(super) struct Waiter {
-    pub(super) status: Status,
-    pub(super) waker: Option<Waker>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Status {
-    Queued(Key),
-    /// Owns a slot, and its uncached tokens are this worker's prefill.
-    Granted {
-        worker: u32,
-        class: usize,
-        snapshot: Snapshot,
-    },
-    Refused(Refused),
-}
-
 /// An arrival that was let in.
 pub(super) enum Entered {
     Started {
@@ -99,21 +81,6 @@ pub(super) enum Entered {
         arrived: Instant,
         deadline: Option<Instant>,
     },
-}
-
-/// What a waiter learns when it asks.
-pub(super) enum Turn {
-    /// Perhaps it is asked to keep the time of a hold.
-    NotYet {
-        keep_time: Option<Instant>,
-    },
-    Now(Answer),
-}
-
-/// How the waiting ended.
-pub(super) enum Answer {
-    Granted(Assigned),
-    Refused(Refused),
 }
 
 impl State {
@@ -282,111 +249,11 @@ impl State {
         self.drain.retry_after(Ahead { tokens, slots })
     }
 
-    /// Asks whether a waiter's turn has come; if not, `waker` is woken when it has, and the one it
-    /// replaces is left in its place to be dropped outside the lock.
-    pub(super) fn ask(&mut self, waiter: usize, waker: &mut Option<Waker>) -> Turn {
-        let keep_time = if self.timekeeper == Some(waiter) {
-            self.revocables.next_expiry()
-        } else {
-            None
-        };
-        match self.waiters.get_mut(waiter) {
-            Some(Waiter {
-                status: Status::Queued(_),
-                waker: known,
-            }) => {
-                std::mem::swap(known, waker);
-                Turn::NotYet { keep_time }
-            }
-            // The answer took the waker already, so nothing is dropped here.
-            _ => Turn::Now(self.take_answer(waiter)),
-        }
-    }
-
-    /// A waiter's deadline has come: it is granted now, or never.
-    pub(super) fn expire(&mut self, waiter: usize, wakes: &mut WakeList) -> Answer {
-        if let Some(Waiter {
-            status: Status::Queued(_),
-            ..
-        }) = self.waiters.get(waiter)
-        {
-            self.refuse(waiter, Refused::TimedOut, wakes);
-            self.arbitrate(wakes);
-        }
-        self.take_answer(waiter)
-    }
-
-    fn take_answer(&mut self, waiter: usize) -> Answer {
-        match self.waiters.try_remove(waiter).map(|waiter| waiter.status) {
-            Some(Status::Granted { worker, .. }) => Answer::Granted(self.workers.assigned(worker)),
-            Some(Status::Refused(refused)) => Answer::Refused(refused),
-            Some(Status::Queued(_)) | None => Answer::Refused(Refused::Closed),
-        }
-    }
-
-    /// Takes a waiter away whose future was dropped, with the slot it may own by now. The answer is
-    /// to be dropped outside the lock.
-    pub(super) fn leave(&mut self, waiter: usize, wakes: &mut WakeList) -> Option<Waker> {
-        let Waiter { status, waker } = self.waiters.try_remove(waiter)?;
-        match status {
-            Status::Queued(key) => {
-                self.unqueue(key);
-                self.dismiss_timekeeper(waiter);
-            }
-            Status::Granted {
-                worker,
-                class,
-                snapshot,
-            } => {
-                self.refund(class, snapshot);
-                self.free(worker, snapshot.uncached(), wakes);
-            }
-            Status::Refused(_) => {}
-        }
-        // It may have been a blocked head.
-        self.arbitrate(wakes);
-        waker
-    }
-
-    /// Ends the waiting of a queued request without a grant.
-    pub(super) fn refuse(&mut self, waiter: usize, refused: Refused, wakes: &mut WakeList) {
-        let Some(refusing) = self.waiters.get_mut(waiter) else {
-            return;
-        };
-        let status = std::mem::replace(&mut refusing.status, Status::Refused(refused));
-        refusing
-            .waker
-            .take()
-            .into_iter()
-            .for_each(|waker| wakes.push(waker));
-        match status {
-            Status::Queued(key) => {
-                self.unqueue(key);
-                self.dismiss_timekeeper(waiter);
-            }
-            Status::Granted {
-                worker,
-                class,
-                snapshot,
-            } => {
-                self.refund(class, snapshot);
-                self.free(worker, snapshot.uncached(), wakes);
-            }
-            Status::Refused(_) => {}
-        }
-    }
-
     /// Gives a class back what a request paid that came to nothing, where the class is charged by
     /// what requests use.
-    fn refund(&mut self, class: usize, snapshot: Snapshot) {
+    pub(super) fn refund(&mut self, class: usize, snapshot: Snapshot) {
         if self.classes[class].charged {
             self.schedule.charge(class, -i128::from(snapshot.cost()));
-        }
-    }
-
-    fn unqueue(&mut self, key: Key) {
-        if let Some(entry) = self.schedule.remove(key, &self.workers) {
-            self.forget_client(&entry);
         }
     }
 
@@ -425,7 +292,7 @@ impl State {
     }
 
     /// Gives back a slot, and what is left of its request's prefill, in tokens.
-    fn free(&mut self, worker: u32, prefill: u64, wakes: &mut WakeList) {
+    pub(super) fn free(&mut self, worker: u32, prefill: u64, wakes: &mut WakeList) {
         self.in_use = self.in_use.saturating_sub(1);
         let flipped = self.workers.finish(worker, prefill);
         self.recheck(flipped);
@@ -523,7 +390,7 @@ impl State {
         }
     }
 
-    fn forget_client(&mut self, entry: &Entry<Parked>) {
+    pub(super) fn forget_client(&mut self, entry: &Entry<Parked>) {
         if self.fair {
             self.clients.leave(entry.client);
         }

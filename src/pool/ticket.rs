@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use super::{
     Permit, Pool, Refused,
     alarm::Alarm,
-    state::{Answer, State, Turn},
+    state::State,
+    waiter::{Answer, Turn},
 };
 use crate::schedule::Snapshot;
 
