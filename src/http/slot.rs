@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     config::{HoldUntil, PrefillUntil},
-    pool::{Grant, Permit, Revoked, Share},
+    pool::{Grant, Permit, Prefill, Revoked, Share},
 };
 
 /// The claim of a running request.
@@ -20,7 +20,9 @@ pub(super) enum Slot {
     /// A share of its parent's: it was sent, with the parent's extensions, by a handler that runs
     /// under the same dominion, and must not wait for the slot that the handler has.
     Parents(Share),
-    /// It bypasses the policy.
+    /// Its prefill: the slot went back with the head.
+    Prefill(Prefill),
+    /// Nothing: it bypasses the policy, or all was given back.
     None,
 }
 
@@ -29,7 +31,7 @@ impl Slot {
         match self {
             Self::Own(permit) => Some(permit.grant()),
             Self::Parents(share) => Some(share.grant()),
-            Self::None => None,
+            Self::Prefill(_) | Self::None => None,
         }
     }
 
@@ -37,7 +39,7 @@ impl Slot {
     pub(super) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<Revoked> {
         match self {
             Self::Own(permit) => permit.poll_revoked(cx),
-            Self::Parents(_) | Self::None => Poll::Pending,
+            Self::Parents(_) | Self::Prefill(_) | Self::None => Poll::Pending,
         }
     }
 
@@ -46,17 +48,15 @@ impl Slot {
         let Self::Own(permit) = self else {
             return self;
         };
-        let (hold, prefill) = (
-            permit.grant().class().hold_until,
-            permit.grant().class().prefill_until,
-        );
-        if prefill == PrefillUntil::Headers {
-            permit.end_prefill();
-        }
-        if hold == HoldUntil::Headers {
-            Self::None
-        } else {
-            Self::Own(permit)
+        let class = permit.grant().class();
+        match (class.hold_until, class.prefill_until) {
+            (HoldUntil::Headers, PrefillUntil::Headers) => Self::None,
+            (HoldUntil::Headers, PrefillUntil::FirstByte) => Self::Prefill(permit.into_prefill()),
+            (_, PrefillUntil::Headers) => {
+                permit.end_prefill();
+                Self::Own(permit)
+            }
+            (_, PrefillUntil::FirstByte) => Self::Own(permit),
         }
     }
 
@@ -69,11 +69,19 @@ impl Slot {
 
     /// A data frame of the response came.
     pub(super) fn after_data(&mut self) {
-        if let Self::Own(permit) = self {
-            permit.end_prefill();
-            if permit.grant().class().hold_until == HoldUntil::FirstByte {
-                *self = Self::None;
+        let over = match self {
+            Self::Own(permit) => {
+                permit.end_prefill();
+                permit.grant().class().hold_until == HoldUntil::FirstByte
             }
+            Self::Prefill(prefill) => {
+                prefill.end();
+                true
+            }
+            Self::Parents(_) | Self::None => false,
+        };
+        if over {
+            *self = Self::None;
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// Which worker is taken first: the least prefill, then the fewest requests, then file order.
-pub(super) type Load = (u64, u64, u32);
+pub(super) type Load = (u128, u64, u32);
 
 /// All workers of a dominion, or those that serve a model; with what can be said of those of them
 /// that anybody may go to.

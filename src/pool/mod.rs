@@ -36,7 +36,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::{
     eligible::Wanted,
-    permit::{Grant, Permit, Share},
+    permit::{Grant, Permit, Prefill, Share},
     places::Places,
     revocation::Revoked,
     ticket::Ticket,

@@ -38,6 +38,8 @@ pub(crate) struct Grant {
     queued_for: Duration,
     /// Whether the uncached tokens still load the worker.
     prefill: AtomicBool,
+    /// Whether they do so beyond the slot: see [`Permit::into_prefill`].
+    outlives: AtomicBool,
     /// The permit and the holds that keep the slot, the last of which gives it back; with [`TAKEN_BACK`]
     /// once the pool has done so itself.
     holders: AtomicUsize,
@@ -91,8 +93,16 @@ impl Grant {
             .is_ok()
     }
 
+    /// The prefill that ends with the slot, in tokens.
+    pub(super) fn prefill_at_release(&self) -> u64 {
+        if self.outlives.load(Ordering::Acquire) {
+            return 0;
+        }
+        self.take_prefill()
+    }
+
     /// The prefill that is left, in tokens; the answer is 0 from then on.
-    pub(super) fn take_prefill(&self) -> u64 {
+    fn take_prefill(&self) -> u64 {
         // A load first: most calls come after the first byte.
         let pending =
             self.prefill.load(Ordering::Acquire) && self.prefill.swap(false, Ordering::AcqRel);
@@ -143,6 +153,25 @@ pub(crate) struct Permit {
     output: Option<Box<Output>>,
 }
 
+/// A request's prefill beyond its slot, until its first byte or its end.
+#[derive(Debug)]
+pub(crate) struct Prefill {
+    grant: Arc<Grant>,
+}
+
+impl Prefill {
+    /// The first data frame came.
+    pub(crate) fn end(&self) {
+        self.grant.end_prefill();
+    }
+}
+
+impl Drop for Prefill {
+    fn drop(&mut self) {
+        self.grant.end_prefill();
+    }
+}
+
 /// A further claim on a request's slot, which may outlive the request.
 #[derive(Debug)]
 pub(crate) struct Share {
@@ -178,6 +207,7 @@ impl Permit {
             granted,
             queued_for: queued_for.unwrap_or_default(),
             prefill: AtomicBool::new(true),
+            outlives: AtomicBool::new(false),
             holders: AtomicUsize::new(1),
             revocation: revocable.then(|| Box::new(Revocation::new(expires))),
         });
@@ -199,6 +229,14 @@ impl Permit {
     /// The first data frame came: the worker's prefill of this request is over.
     pub(crate) fn end_prefill(&self) {
         self.grant.end_prefill();
+    }
+
+    /// Gives the slot back, but not what is left of the request's prefill.
+    pub(crate) fn into_prefill(self) -> Prefill {
+        let grant = Arc::clone(&self.grant);
+        grant.outlives.store(true, Ordering::Release);
+        drop(self);
+        Prefill { grant }
     }
 
     /// Bytes of the response came.
@@ -254,7 +292,7 @@ impl Drop for Permit {
         if self.expired {
             self.grant.pool.revoke(&self.grant, Revoked::HoldExpired);
         }
-        if !self.grant.release_one() {
+        if !self.grant.release_one() && !self.grant.outlives.load(Ordering::Acquire) {
             // A share keeps the slot, but the request is over.
             self.grant.end_prefill();
         }

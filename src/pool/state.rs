@@ -265,7 +265,7 @@ impl State {
         if let Some(held) = held {
             self.drain.finished(grant.snapshot.cost(), held);
         }
-        self.free(grant.assigned.index, grant.take_prefill(), wakes);
+        self.free(grant.assigned.index, grant.prefill_at_release(), wakes);
         self.arbitrate(wakes);
     }
 
@@ -287,7 +287,7 @@ impl State {
                 .revoke(reason)
                 .into_iter()
                 .for_each(|waker| wakes.push(waker));
-            self.free(grant.assigned.index, grant.take_prefill(), wakes);
+            self.free(grant.assigned.index, grant.prefill_at_release(), wakes);
         }
     }
 

@@ -23,7 +23,8 @@ struct Worker {
     /// What the policy says of it; none for the implicit worker of a dominion without any.
     configured: Option<Arc<config::Worker>>,
     /// Uncached tokens of the requests whose first byte has not come.
-    prefill: u64,
+    /// Wider than any of them, so that what is added can be taken off again.
+    prefill: u128,
     in_flight: u64,
     groups: Vec<u32>,
     condition: Condition,
@@ -61,7 +62,9 @@ impl Worker {
     }
 
     fn exceeds(&self, threshold: &BusyThreshold) -> bool {
-        let absolute = threshold.tokens.is_some_and(|limit| self.prefill > limit);
+        let absolute = threshold
+            .tokens
+            .is_some_and(|limit| self.prefill > u128::from(limit));
         let batch = self
             .configured
             .as_ref()
@@ -443,7 +446,7 @@ impl Workers {
     /// Gives a worker a request; its uncached tokens are prefill until its first byte.
     pub(super) fn start(&mut self, worker: u32, uncached: u64) -> Flipped {
         self.change(worker, |worker| {
-            worker.prefill = worker.prefill.saturating_add(uncached);
+            worker.prefill += u128::from(uncached);
             worker.in_flight += 1;
         })
     }
@@ -451,7 +454,7 @@ impl Workers {
     /// Takes the request's prefill off a worker.
     pub(super) fn end_prefill(&mut self, worker: u32, uncached: u64) -> Flipped {
         self.change(worker, |worker| {
-            worker.prefill = worker.prefill.saturating_sub(uncached)
+            worker.prefill = worker.prefill.saturating_sub(uncached.into());
         })
     }
 
@@ -459,9 +462,7 @@ impl Workers {
     pub(super) fn finish(&mut self, worker: u32, uncached: u64) -> Flipped {
         self.change(worker, |worker| {
             worker.in_flight = worker.in_flight.saturating_sub(1);
-            // Also what saturated while it was summed up.
-            let left = worker.prefill.saturating_sub(uncached);
-            worker.prefill = if worker.in_flight == 0 { 0 } else { left };
+            worker.prefill = worker.prefill.saturating_sub(uncached.into());
         })
     }
 
@@ -535,7 +536,8 @@ impl Workers {
 
     /// The prefill of each worker, in tokens.
     pub(super) fn prefill(&self) -> impl Iterator<Item = u64> + '_ {
-        self.workers.iter().map(|worker| worker.prefill)
+        let fits = |worker: &Worker| u64::try_from(worker.prefill).unwrap_or(u64::MAX);
+        self.workers.iter().map(fits)
     }
 }
 

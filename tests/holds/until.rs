@@ -225,3 +225,30 @@ fn prefill_until_the_first_byte_is_the_default() {
         assert_eq!(hall.counts(), (2, 0));
     }
 }
+
+#[test]
+fn a_slot_that_goes_back_with_the_head_leaves_the_prefill_until_the_first_byte() {
+    for first_byte in [true, false] {
+        let mut hall = busy("hold_until: headers");
+        let (mut body, feed) = hall.stream("first");
+        assert_eq!(hall.counts(), (0, 1), "the slot went back");
+        assert_eq!(
+            hall.state("second"),
+            "waiting",
+            "its worker still computes the prompt"
+        );
+        assert_eq!(hall.handle.usage().prefill_tokens, 50);
+        if first_byte {
+            feed.data("token");
+            assert_eq!(read(&mut body), "token");
+        } else {
+            drop(body);
+        }
+        assert_eq!(hall.state("second"), "running", "first byte: {first_byte}");
+        assert_eq!(
+            hall.handle.usage().prefill_tokens,
+            50,
+            "of the second one alone"
+        );
+    }
+}
