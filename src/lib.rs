@@ -63,9 +63,18 @@
 //! - [`PolicyQueueLayer`] is what is added to a stack, [`PolicyConfig`] what it is made from. The
 //!   README has the whole YAML and all answers.
 //! - [`Admission`] tells an admitted request its class and worker, and keeps its slot on demand.
-//! - [`QueueHints`] and [`Classify`] say what no header does.
+//! - [`QueueHints`] and [`Classify`] say what no header does; [`CachedTokens`] says what workers have
+//!   of a prompt already.
 //! - [`Rejection`] is how a request is turned away; [`ResponseForRejection`] replaces the response.
 //! - [`PolicyQueueHandle`] changes the queues while they run, and ends them.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `openai`: reads the model and the prompt's length out of the JSON of OpenAI requests, and remembers
+//!   which worker has seen which prompt: the module `openai`.
+//! - `internals`: what this crate's own benchmarks look at. No promise holds for it.
 //!
 //! # What counts as done
 //!
