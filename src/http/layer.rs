@@ -150,9 +150,7 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
             cache,
         }
     }
-}
 
-impl<C, R, K> PolicyQueueLayer<C, R, K> {
     /// A handle on the layer's queues, to change and to end them. It keeps them, but does not count
     /// as a way in.
     pub fn handle(&self) -> PolicyQueueHandle {

@@ -159,30 +159,6 @@ impl Bench {
         self.settle(None)
     }
 
-    /// Requests whose head has not come.
-    pub fn waiting(&self) -> Vec<&str> {
-        let waiting = |(id, client): &'_ (String, Client)| match client {
-            Client::Waiting(_) => Some(id.clone()),
-            Client::Reading(_) => None,
-        };
-        let ids: Vec<_> = self.clients.iter().filter_map(waiting).collect();
-        self.clients
-            .iter()
-            .map(|(id, _)| id.as_str())
-            .filter(|id| ids.iter().any(|waiting| waiting == id))
-            .collect()
-    }
-
-    /// Requests whose body is open.
-    pub fn in_flight(&self) -> Vec<&str> {
-        let reading = |client: &Client| matches!(client, Client::Reading(_));
-        self.clients
-            .iter()
-            .filter(|(_, client)| reading(client))
-            .map(|(id, _)| id.as_str())
-            .collect()
-    }
-
     /// Polls whoever is new or was woken, until nobody is.
     fn settle(&mut self, new: Option<&str>) -> Vec<Effect> {
         let mut effects = Vec::new();
