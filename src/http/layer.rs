@@ -95,19 +95,12 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
     /// [`Classify`](crate::Classify).
     #[must_use]
     pub fn classifier<T>(self, classifier: T) -> PolicyQueueLayer<T, R, K> {
-        let Self {
-            door,
-            bound,
-            respond,
-            cache,
-            ..
-        } = self;
         PolicyQueueLayer {
-            door,
-            bound,
+            door: self.door,
+            bound: self.bound,
             classifier,
-            respond,
-            cache,
+            respond: self.respond,
+            cache: self.cache,
         }
     }
 
@@ -115,19 +108,12 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
     /// [`ResponseForRejection`](crate::ResponseForRejection).
     #[must_use]
     pub fn on_rejection<T>(self, respond: T) -> PolicyQueueLayer<C, T, K> {
-        let Self {
-            door,
-            bound,
-            classifier,
-            cache,
-            ..
-        } = self;
         PolicyQueueLayer {
-            door,
-            bound,
-            classifier,
+            door: self.door,
+            bound: self.bound,
+            classifier: self.classifier,
             respond,
-            cache,
+            cache: self.cache,
         }
     }
 
@@ -135,18 +121,11 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
     /// [`CachedTokens`](crate::CachedTokens).
     #[must_use]
     pub fn cached_tokens<T>(self, cache: T) -> PolicyQueueLayer<C, R, T> {
-        let Self {
-            door,
-            bound,
-            classifier,
-            respond,
-            ..
-        } = self;
         PolicyQueueLayer {
-            door,
-            bound,
-            classifier,
-            respond,
+            door: self.door,
+            bound: self.bound,
+            classifier: self.classifier,
+            respond: self.respond,
             cache,
         }
     }

@@ -18,10 +18,11 @@ pin_project! {
     /// The request body that the inner service gets: the frames of the original one, in their order,
     /// trailers included.
     ///
-    /// While a request is parked its body is read ahead, up to `read_ahead_bytes`, and one frame
-    /// beyond it, and at most 1024 frames. A server that reads notices when the client is gone, which hyper does not while
-    /// 8 kB or more of an HTTP/1 body lie unread; and an HTTP/2 connection is not blocked by a body
-    /// that nobody reads. A request that starts at once is not read ahead.
+    /// While a request is parked its body is read ahead, up to `read_ahead_bytes` and one frame
+    /// beyond it, and at most 1024 frames. A server that reads notices when the client is gone,
+    /// which hyper does not while 8 kB or more of an HTTP/1 body lie unread; and an HTTP/2
+    /// connection is not blocked by a body that nobody reads. A request that starts at once is not
+    /// read ahead.
     pub struct RequestBody<B>
     where
         B: Body,

@@ -77,7 +77,6 @@ impl State {
             .waiters
             .get_mut(waiter)
             .filter(|it| matches!(it.status, Status::Queued(_)));
-        let waker = queued.and_then(|waiter| waiter.waker.take());
-        waker.into_iter().for_each(|waker| wakes.push(waker));
+        wakes.extend(queued.and_then(|waiter| waiter.waker.take()));
     }
 }

@@ -2,8 +2,6 @@
 
 use std::{
     fmt,
-    future::Future,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -12,10 +10,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
 use super::{
     Pool,
+    alarm::Alarm,
     output::Output,
     revocation::{Revocation, Revoked},
     workers::Assigned,
@@ -146,7 +145,7 @@ impl fmt::Debug for Grant {
 pub(crate) struct Permit {
     grant: Arc<Grant>,
     /// Ends the hold where the class has a longest one.
-    timer: Option<Pin<Box<Sleep>>>,
+    alarm: Alarm,
     /// The hold is over: whoever else holds on to the slot loses it too.
     expired: bool,
     /// Counts what its class is charged for.
@@ -216,7 +215,7 @@ impl Permit {
         }
         Self {
             grant,
-            timer: expires.map(sleep_until).map(Box::pin),
+            alarm: Alarm::default(),
             expired: false,
             output: charged.then(Box::default),
         }
@@ -265,11 +264,8 @@ impl Permit {
         let Some(revocation) = &self.grant.revocation else {
             return Poll::Pending;
         };
-        if let Some(timer) = &mut self.timer {
-            if timer.as_mut().poll(cx).is_ready() {
-                self.timer = None;
-                self.expired = true;
-            }
+        if let Some(expires) = revocation.expires.filter(|_| !self.expired) {
+            self.expired = self.alarm.poll(expires, cx).is_ready();
         }
         if self.expired {
             let reason = revocation.reason();

@@ -283,10 +283,7 @@ impl State {
                 let held = expires.saturating_duration_since(granted);
                 self.drain.finished(grant.snapshot.cost(), held);
             }
-            revocation
-                .revoke(reason)
-                .into_iter()
-                .for_each(|waker| wakes.push(waker));
+            wakes.extend(revocation.revoke(reason));
             self.free(grant.assigned.index, grant.prefill_at_release(), wakes);
         }
     }
@@ -297,9 +294,7 @@ impl State {
         let flipped = self.workers.finish(worker, prefill);
         self.recheck(flipped);
         if self.in_use == 0 {
-            self.idle_watch
-                .drain(..)
-                .for_each(|waker| wakes.push(waker));
+            wakes.extend(self.idle_watch.drain(..));
         }
     }
 
@@ -365,11 +360,7 @@ impl State {
                     class: entry.class,
                     snapshot: entry.snapshot,
                 };
-                granted
-                    .waker
-                    .take()
-                    .into_iter()
-                    .for_each(|waker| wakes.push(waker));
+                wakes.extend(granted.waker.take());
             }
             self.dismiss_timekeeper(*waiter);
         }

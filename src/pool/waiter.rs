@@ -100,11 +100,7 @@ impl State {
             return;
         };
         let status = std::mem::replace(&mut refusing.status, Status::Refused(refused));
-        refusing
-            .waker
-            .take()
-            .into_iter()
-            .for_each(|waker| wakes.push(waker));
+        wakes.extend(refusing.waker.take());
         self.give_up(waiter, status, wakes);
     }
 

@@ -12,14 +12,6 @@ pub(crate) struct WakeList {
 }
 
 impl WakeList {
-    pub(super) fn push(&mut self, waker: Waker) {
-        if self.first.is_none() && self.rest.is_empty() {
-            self.first = Some(waker);
-        } else {
-            self.rest.push_back(waker);
-        }
-    }
-
     pub(crate) fn wake_all(mut self) {
         self.wake_each();
     }
@@ -30,6 +22,18 @@ impl WakeList {
         }
         while let Some(waker) = self.rest.pop_front() {
             waker.wake();
+        }
+    }
+}
+
+impl Extend<Waker> for WakeList {
+    fn extend<I: IntoIterator<Item = Waker>>(&mut self, wakers: I) {
+        for waker in wakers {
+            if self.first.is_none() && self.rest.is_empty() {
+                self.first = Some(waker);
+            } else {
+                self.rest.push_back(waker);
+            }
         }
     }
 }
