@@ -44,7 +44,7 @@ pin_project! {
         ReqBody: Body,
     {
         // Waits for its turn.
-        Parked { pending: Option<Pending<S, ReqBody>>, ticket: Ticket },
+        Parked { pending: Pending<S, ReqBody>, ticket: Ticket },
         // May go, and waits for the inner service to be ready.
         Ready { pending: Pending<S, ReqBody>, slot: Slot },
         // The inner service is at work. The slot is the last to be dropped, here as above.
@@ -59,6 +59,15 @@ struct Pending<S, ReqBody: Body> {
     // None once it was passed on.
     service: Option<S>,
     request: Option<Request<RequestBody<ReqBody>>>,
+}
+
+impl<S, ReqBody: Body> Pending<S, ReqBody> {
+    fn take(&mut self) -> Self {
+        Self {
+            service: self.service.take(),
+            request: self.request.take(),
+        }
+    }
 }
 
 impl<S, ReqBody> Pending<S, ReqBody>
@@ -103,10 +112,7 @@ where
             }
             Ok(Entered::Wait(ticket)) => {
                 let pending = pending(request.map(|body| core.read_ahead(body)));
-                State::Parked {
-                    pending: Some(pending),
-                    ticket,
-                }
+                State::Parked { pending, ticket }
             }
             Err(rejection) => State::TurnedAway {
                 rejection: Some(rejection),
@@ -138,25 +144,20 @@ where
         loop {
             let next = match state.as_mut().project() {
                 StateProj::Parked { pending, ticket } => match ticket.poll_granted(cx) {
-                    Poll::Ready(Ok(permit)) => match pending.take() {
-                        Some(mut pending) => {
-                            if let Some(request) = &mut pending.request {
-                                request.body_mut().end_read_ahead();
-                            }
-                            State::Ready {
-                                pending,
-                                slot: Slot::Own(permit),
-                            }
+                    Poll::Ready(Ok(permit)) => {
+                        if let Some(request) = &mut pending.request {
+                            request.body_mut().end_read_ahead();
                         }
-                        None => State::Done,
-                    },
+                        State::Ready {
+                            pending: pending.take(),
+                            slot: Slot::Own(permit),
+                        }
+                    }
                     Poll::Ready(Err(refused)) => turned_away_by(core.refused(refused, ticket)),
                     Poll::Pending => {
                         // The grant first: once it is there, the body is the inner service's.
-                        let body = pending
-                            .as_mut()
-                            .and_then(|pending| pending.request.as_mut());
-                        match body.map(|request| request.body_mut().poll_read_ahead(cx)) {
+                        let request = pending.request.as_mut();
+                        match request.map(|request| request.body_mut().poll_read_ahead(cx)) {
                             Some(Err(_)) => turned_away_by(core.reject(Reason::RequestBody)),
                             Some(Ok(())) | None => return Poll::Pending,
                         }
