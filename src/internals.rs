@@ -151,6 +151,7 @@ impl Pool {
             strict_priority: 0,
             priority_jump: 0.0,
             client: None,
+            hint: None,
             wanted: pool::Wanted {
                 worker,
                 ..pool::Wanted::default()

@@ -321,6 +321,12 @@ impl PolicyConfig {
             .filter(move |model| seen.insert(*model))
     }
 
+    /// The index of a class, by its profile's model and its name.
+    pub(crate) fn class_index(&self, profile: Option<&str>, name: &str) -> Option<usize> {
+        let same = |class: &PolicyClass| class.profile.as_deref() == profile && &*class.name == name;
+        self.classes.iter().position(same)
+    }
+
     /// The dominion of requests that nothing else decides: the default one, or the only one.
     pub(crate) fn fallback_dominion(&self) -> Option<usize> {
         let only = (self.dominions.len() == 1).then_some(0);

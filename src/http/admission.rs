@@ -28,7 +28,10 @@ impl Admission {
 
     /// A share of the slot if it is one of this pool's, and still held.
     pub(super) fn share_in(&self, pool: &Arc<Pool>) -> Option<Share> {
-        Arc::ptr_eq(self.grant.pool(), pool).then(|| self.grant.share())?
+        self.grant
+            .pool()
+            .is_same(pool)
+            .then(|| self.grant.share())?
     }
 
     /// The policy class.

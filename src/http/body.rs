@@ -11,6 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::slot::{Slot, SlotRevoked};
+use crate::pool::Stage;
 
 /// Any error: those of the inner body, or a [`SlotRevoked`].
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -61,12 +62,11 @@ impl<B> ResponseBody<B> {
 impl<B: Body> ResponseBody<B> {
     pub(super) fn with_slot(slot: Slot, body: B) -> Self {
         // The parameters in this order, so that a panic drops the body before the slot.
+        let mut slot = slot;
         // Nobody polls a body that has ended, and hyper may keep it until the response is sent.
-        let slot = if body.is_end_stream() {
-            Slot::None
-        } else {
-            slot
-        };
+        if body.is_end_stream() {
+            slot.end(Stage::Completed);
+        }
         Self {
             kind: Kind::Inner { body, slot },
         }
@@ -105,10 +105,11 @@ where
         }
         match &frame {
             // Whoever knows the length does not ask for the end after the last byte.
-            Some(Ok(_)) if body.is_end_stream() => *slot = Slot::None,
+            Some(Ok(_)) if body.is_end_stream() => slot.end(Stage::Completed),
             Some(Ok(frame)) if frame.is_data() => slot.after_data(),
             Some(Ok(_)) => {}
-            Some(Err(_)) | None => *slot = Slot::None,
+            Some(Err(_)) => slot.end(Stage::Failed),
+            None => slot.end(Stage::Completed),
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }

@@ -17,7 +17,7 @@ use super::{
     Admission, BoxError, CachedTokens, NoCache, Reason, Rejection, RequestBody, ResponseBody,
     ResponseForRejection, respond::turned_away, shared::Core, slot::Slot,
 };
-use crate::pool::Ticket;
+use crate::pool::{Code, Stage, Ticket};
 
 pin_project! {
     /// The response of [`PolicyQueue`](crate::PolicyQueue).
@@ -158,7 +158,10 @@ where
                         // The grant first: once it is there, the body is the inner service's.
                         let request = pending.request.as_mut();
                         match request.map(|request| request.body_mut().poll_read_ahead(cx)) {
-                            Some(Err(_)) => turned_away_by(core.reject(Reason::RequestBody)),
+                            Some(Err(_)) => {
+                                ticket.abandon(Code::RequestBody);
+                                turned_away_by(core.reject(Reason::RequestBody))
+                            }
                             Some(Ok(())) | None => return Poll::Pending,
                         }
                     }
@@ -167,6 +170,7 @@ where
                     Poll::Ready(revoked) => turned_away_by(core.revoked(revoked)),
                     Poll::Pending => {
                         if let Err(error) = ready!(pending.poll_ready(cx)) {
+                            slot.reach(Stage::Failed);
                             state.set(State::Done);
                             return Poll::Ready(Err(error));
                         }
@@ -175,6 +179,7 @@ where
                         let slot = std::mem::replace(slot, Slot::None);
                         match (pending.service.take(), pending.request.take()) {
                             (Some(mut service), Some(request)) => {
+                                slot.reach(Stage::Running);
                                 let future = service.call(tell(request, &slot, this.cache));
                                 State::Running { future, slot }
                             }
@@ -187,6 +192,9 @@ where
                     Poll::Pending => {
                         let result = ready!(future.poll(cx));
                         let slot = std::mem::replace(slot, Slot::None);
+                        if result.is_err() {
+                            slot.reach(Stage::Failed);
+                        }
                         // The inner future is dropped here, before the slot can be.
                         state.set(State::Done);
                         return Poll::Ready(result.map(|response| admitted(response, slot, core)));

@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use http::{HeaderName, StatusCode};
 
-use crate::{config::PolicyConfig, pool::LimitKind};
+use crate::{
+    config::PolicyConfig,
+    pool::{Code, LimitKind},
+};
 
 /// That a request was turned away, and how.
 ///
@@ -72,7 +75,7 @@ pub enum Reason {
 impl Reason {
     /// The machine-readable `error.code`.
     pub fn code(&self) -> &'static str {
-        self.answer().0
+        self.answer().0.as_str()
     }
 
     /// The `error.type`, one of those that OpenAI clients know.
@@ -97,18 +100,18 @@ impl Reason {
     }
 
     /// Code, status and type.
-    fn answer(&self) -> (&'static str, u16, &'static str) {
+    fn answer(&self) -> (Code, u16, &'static str) {
         match self {
-            Self::QueueRejected { .. } => ("queue_rejected", 429, "rate_limit_error"),
-            Self::QueueFull { .. } => ("queue_full", 503, "server_error"),
-            Self::ClassLimit { .. } => ("policy_class_queue_limit", 529, "overloaded_error"),
-            Self::QueueTimeout => ("queue_timeout", 503, "server_error"),
-            Self::QueueUnavailable => ("queue_unavailable", 503, "server_error"),
-            Self::NoEligibleWorker => ("no_eligible_worker", 503, "server_error"),
-            Self::ProfileSwitch => ("profile_switch", 503, "server_error"),
-            Self::HoldTimeout => ("hold_timeout", 504, "server_error"),
-            Self::RequestBody => ("request_body_error", 400, "invalid_request_error"),
-            Self::InvalidHeader { .. } => ("invalid_queue_header", 400, "invalid_request_error"),
+            Self::QueueRejected { .. } => (Code::QueueRejected, 429, "rate_limit_error"),
+            Self::QueueFull { .. } => (Code::QueueFull, 503, "server_error"),
+            Self::ClassLimit { .. } => (Code::ClassLimit, 529, "overloaded_error"),
+            Self::QueueTimeout => (Code::QueueTimeout, 503, "server_error"),
+            Self::QueueUnavailable => (Code::QueueUnavailable, 503, "server_error"),
+            Self::NoEligibleWorker => (Code::NoEligibleWorker, 503, "server_error"),
+            Self::ProfileSwitch => (Code::ProfileSwitch, 503, "server_error"),
+            Self::HoldTimeout => (Code::HoldTimeout, 504, "server_error"),
+            Self::RequestBody => (Code::RequestBody, 400, "invalid_request_error"),
+            Self::InvalidHeader { .. } => (Code::InvalidHeader, 400, "invalid_request_error"),
         }
     }
 }
@@ -120,7 +123,7 @@ impl Rejection {
         retry_after: Option<Duration>,
     ) -> Self {
         let (code, status, _) = reason.answer();
-        let own = policy.statuses.get(code).copied();
+        let own = policy.statuses.get(code.as_str()).copied();
         let default = || StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         Self {
             status: own.unwrap_or_else(default),

@@ -163,6 +163,7 @@ impl Core {
             strict_priority: facts.strict_priority,
             priority_jump: facts.priority_jump,
             client: facts.client,
+            hint: facts.policy,
             wanted,
             max_queue_wait: facts.max_queue_wait,
         });
@@ -200,7 +201,7 @@ impl Core {
                 dominion,
                 max_queue,
             },
-            Refusal::Closed => Reason::QueueUnavailable,
+            Refusal::Closed | Refusal::Reloaded => Reason::QueueUnavailable,
             Refusal::ClassLimit {
                 kind,
                 current,

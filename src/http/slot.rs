@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     config::{HoldUntil, PrefillUntil},
-    pool::{Grant, Permit, Prefill, Revoked, Share},
+    pool::{Grant, Permit, Prefill, Revoked, Share, Stage},
 };
 
 /// The claim of a running request.
@@ -43,12 +43,29 @@ impl Slot {
         }
     }
 
+    /// The request has come this far.
+    pub(super) fn reach(&self, stage: Stage) {
+        if let Self::Own(permit) = self {
+            permit.grant().reach(stage);
+        }
+    }
+
+    /// The response is over, at this stage.
+    pub(super) fn end(&mut self, stage: Stage) {
+        self.reach(stage);
+        *self = Self::None;
+    }
+
     /// The head of the response came; the answer is what is left to hold.
     pub(super) fn after_head(self) -> Self {
         let Self::Own(permit) = self else {
             return self;
         };
         let class = permit.grant().class();
+        permit.grant().reach(match class.hold_until {
+            HoldUntil::Headers => Stage::Completed,
+            _ => Stage::Streaming,
+        });
         match (class.hold_until, class.prefill_until) {
             (HoldUntil::Headers, PrefillUntil::Headers) => Self::None,
             (HoldUntil::Headers, PrefillUntil::FirstByte) => Self::Prefill(permit.into_prefill()),
@@ -81,7 +98,7 @@ impl Slot {
             Self::Parents(_) | Self::None => false,
         };
         if over {
-            *self = Self::None;
+            self.end(Stage::Completed);
         }
     }
 }

@@ -43,6 +43,7 @@ impl Pool {
         let mut state = self.lock();
         let flipped = state.workers.add(Some(worker));
         state.changed([flipped], &mut wakes);
+        state.note_idling();
         wakes
     }
 
@@ -61,6 +62,7 @@ impl Pool {
                 state.refuse(waiter, Refused::NoEligibleWorker, &mut wakes);
             }
             state.changed([flipped], &mut wakes);
+            state.note_idling();
         }
         (models, wakes)
     }

@@ -14,11 +14,14 @@ mod drain;
 mod eligible;
 mod group;
 mod holds;
+mod idling;
 mod output;
 mod permit;
 mod places;
 mod revocation;
+mod shares;
 mod state;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod ticket;
@@ -39,6 +42,7 @@ pub(crate) use self::{
     permit::{Grant, Permit, Prefill, Share},
     places::Places,
     revocation::Revoked,
+    tally::{Cancelled, Code, Rejected, Stage, Totals},
     ticket::Ticket,
     workers::Condition,
 };
@@ -48,12 +52,22 @@ use self::{
 };
 use crate::{config::PolicyConfig, schedule::Snapshot};
 
-/// A dominion, or the place of the requests that have none.
+/// A dominion under one policy, or the place of the requests that have none.
+///
+/// When the policy is reloaded there is a new `Pool` on the same [`Queue`]. A request keeps the one
+/// that it came under: its class is an index into that policy.
 pub(crate) struct Pool {
     policy: Arc<PolicyConfig>,
     /// Index into the policy's dominions.
     dominion: Option<usize>,
-    /// When the pool was made; arrivals are measured from here.
+    /// How many policies the queue has had before this one.
+    generation: u64,
+    queue: Arc<Queue>,
+}
+
+/// What stays of a dominion from one policy to the next.
+struct Queue {
+    /// When it was made; arrivals are measured from here.
     epoch: Instant,
     state: Mutex<State>,
 }
@@ -67,6 +81,8 @@ pub(crate) struct Arrival<'a> {
     /// Seconds under FCFS, a weight under WSPT.
     pub(crate) priority_jump: f64,
     pub(crate) client: Option<&'a str>,
+    /// The family or class that was asked for.
+    pub(crate) hint: Option<&'a str>,
     pub(crate) wanted: Wanted<'a>,
     /// The request's own; the class may have a shorter one.
     pub(crate) max_queue_wait: Option<Duration>,
@@ -94,6 +110,22 @@ pub(crate) enum Refusal {
         max_queue: usize,
     },
     Closed,
+    /// The policy that the arrival was measured by is not in force any more.
+    Reloaded,
+}
+
+impl Refusal {
+    /// What it is counted as.
+    fn code(self) -> Option<Code> {
+        Some(match self {
+            Self::NoEligibleWorker => Code::NoEligibleWorker,
+            Self::Rejected => Code::QueueRejected,
+            Self::ClassLimit { .. } => Code::ClassLimit,
+            Self::Full { .. } => Code::QueueFull,
+            Self::Closed => Code::QueueUnavailable,
+            Self::Reloaded => return None,
+        })
+    }
 }
 
 /// Why a parked request waits no longer.
@@ -103,6 +135,18 @@ pub(crate) enum Refused {
     TimedOut,
     NoEligibleWorker,
     ProfileSwitch,
+}
+
+impl Refused {
+    /// What it is counted as.
+    fn code(self) -> Code {
+        match self {
+            Self::Closed => Code::QueueUnavailable,
+            Self::TimedOut => Code::QueueTimeout,
+            Self::NoEligibleWorker => Code::NoEligibleWorker,
+            Self::ProfileSwitch => Code::ProfileSwitch,
+        }
+    }
 }
 
 /// What a pool has in hand.
@@ -143,9 +187,29 @@ impl Pool {
         Arc::new(Self {
             policy,
             dominion,
-            epoch: Instant::now(),
-            state: Mutex::new(state),
+            generation: 0,
+            queue: Arc::new(Queue {
+                epoch: Instant::now(),
+                state: Mutex::new(state),
+            }),
         })
+    }
+
+    /// The dominion under the policy that is in force by now, if that is another one.
+    fn now(&self, state: &State) -> Option<Arc<Self>> {
+        (self.generation != state.generation).then(|| {
+            Arc::new(Self {
+                policy: Arc::clone(&state.policy),
+                dominion: state.dominion,
+                generation: state.generation,
+                queue: Arc::clone(&self.queue),
+            })
+        })
+    }
+
+    /// True if they are the same dominion, perhaps under different policies.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.queue, &other.queue)
     }
 
     /// The dominion's id.
@@ -160,7 +224,8 @@ impl Pool {
         } = *arrival;
         let (entered, _expired) = self.with_state(|state, wakes| {
             let expired = state.expire_holds(wakes);
-            (state.enter(self.epoch, arrival, wakes), expired)
+            let entered = state.enter(self.queue.epoch, self.generation, arrival, wakes);
+            (entered, expired)
         });
         match entered {
             Ok(Entered::Started { assigned, granted }) => {
@@ -188,7 +253,11 @@ impl Pool {
 
     /// When a newcomer of the class, that costs this many tokens, had better come again.
     pub(crate) fn retry_after(&self, class: usize, cost: u64) -> Duration {
-        self.lock().retry_after(class, cost)
+        let mut state = self.lock();
+        match state.class_now(self, class) {
+            Some(class) => state.retry_after(class, cost),
+            None => Duration::from_secs(1),
+        }
     }
 
     /// What it has in hand right now.
@@ -200,14 +269,17 @@ impl Pool {
     /// lock is released: both run code that is not ours.
     fn with_state<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> T {
         let mut wakes = WakeList::default();
-        let changed = change(&mut self.lock(), &mut wakes);
+        let mut state = self.lock();
+        let changed = change(&mut state, &mut wakes);
+        state.note_idling();
+        drop(state);
         wakes.wake_all();
         changed
     }
 
     /// A panic elsewhere leaves the state whole, as no foreign code runs under the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

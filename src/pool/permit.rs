@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -17,6 +17,7 @@ use super::{
     alarm::Alarm,
     output::Output,
     revocation::{Revocation, Revoked},
+    tally::Stage,
     workers::Assigned,
 };
 use crate::{
@@ -35,6 +36,8 @@ pub(crate) struct Grant {
     /// Known where it matters: to end the hold, or to tell how fast a full dominion drains.
     pub(super) granted: Option<Instant>,
     queued_for: Duration,
+    /// How far it has come: a [`Stage`].
+    stage: AtomicU8,
     /// Whether the uncached tokens still load the worker.
     prefill: AtomicBool,
     /// Whether they do so beyond the slot: see [`Permit::into_prefill`].
@@ -52,6 +55,22 @@ const TAKEN_BACK: usize = 1 << (usize::BITS - 1);
 impl Grant {
     pub(crate) fn class(&self) -> &PolicyClass {
         &self.pool.policy.classes[self.class]
+    }
+
+    /// The class's index in the policy of [`pool`](Self::pool).
+    pub(super) fn class_index(&self) -> usize {
+        self.class
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        Stage::from_u8(self.stage.load(Ordering::Acquire))
+    }
+
+    /// The request has come this far. It does not come back: what is over is over.
+    pub(crate) fn reach(&self, stage: Stage) {
+        if self.stage() < Stage::Completed {
+            self.stage.store(stage as u8, Ordering::Release);
+        }
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
@@ -205,6 +224,7 @@ impl Permit {
             snapshot,
             granted,
             queued_for: queued_for.unwrap_or_default(),
+            stage: AtomicU8::new(Stage::Granted as u8),
             prefill: AtomicBool::new(true),
             outlives: AtomicBool::new(false),
             holders: AtomicUsize::new(1),
@@ -253,9 +273,11 @@ impl Permit {
             // Float to integer casts saturate.
             false => (grant.class().output_token_weight * output.tokens() as f64).round() as i128,
         };
-        grant
-            .pool
-            .with_state(|state, _| state.schedule.charge(grant.class, charge));
+        grant.pool.with_state(|state, _| {
+            if let Some(class) = state.class_now(&grant.pool, grant.class) {
+                state.schedule.charge(class, charge);
+            }
+        });
     }
 
     /// Ready once the slot was taken back, or is to be when the permit is dropped; whoever runs under
@@ -281,6 +303,9 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.grant.reach(Stage::Failed);
+        }
         // Before the slot goes on, so that the next decision knows.
         if let Some(output) = self.output.take() {
             self.settle_output(&output);

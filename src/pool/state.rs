@@ -1,15 +1,18 @@
 //! What the lock of a dominion guards, and every decision made under it.
 
-use std::{task::Waker, time::Duration};
+use std::{sync::Arc, task::Waker, time::Duration};
 
 use slab::Slab;
 use tokio::time::Instant;
 
 use super::{
-    Arrival, Counts, Grant, LimitKind, Refusal, Refused,
+    Arrival, Counts, Grant, LimitKind, Pool, Refusal, Refused,
     drain::{Ahead, Drain},
+    idling::Idling,
     revocation::{Revocables, Revoked},
-    waiter::{Status, Waiter},
+    shares::Shares,
+    tally::{Code, Stage, Totals},
+    waiter::{Asked, Status, Waiter},
     wake::WakeList,
     workers::{Assigned, Flipped, Parked, Workers},
 };
@@ -20,9 +23,14 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct State {
+    pub(super) policy: Arc<PolicyConfig>,
+    /// Index into the policy's dominions.
+    pub(super) dominion: Option<usize>,
+    /// How many policies the dominion has had before this one.
+    pub(super) generation: u64,
     pub(super) schedule: Schedule<Parked>,
     pub(super) waiters: Slab<Waiter>,
-    clients: Clients,
+    pub(super) clients: Clients,
     pub(super) workers: Workers,
     /// Slots taken: one for each permit, and for each waiter that was granted and does not
     /// know it yet.
@@ -30,15 +38,21 @@ pub(super) struct State {
     pub(super) max_concurrency: Option<usize>,
     pub(super) max_queue: Option<usize>,
     /// `policy: reject`.
-    reject: bool,
-    fair: bool,
-    classes: Vec<ClassRules>,
+    pub(super) reject: bool,
+    pub(super) fair: bool,
+    pub(super) classes: Vec<ClassRules>,
+    /// What became of the requests, by class.
+    pub(super) totals: Vec<Totals>,
+    /// Of the classes that there are no more.
+    pub(super) former: Totals,
+    pub(super) shares: Shares,
+    pub(super) idling: Idling,
     /// Arrivals so far; numbers them.
     arrivals: u64,
     pub(super) revocables: Revocables,
     /// The waiter that sleeps until the next hold is over: see [`super::holds`].
     pub(super) timekeeper: Option<usize>,
-    drain: Drain,
+    pub(super) drain: Drain,
     /// To be woken when no slot is in use.
     pub(super) idle_watch: Vec<Waker>,
     pub(super) closed: bool,
@@ -46,10 +60,10 @@ pub(super) struct State {
 
 /// What the decisions of this floor need to know of a class.
 #[derive(Debug)]
-struct ClassRules {
-    order: QueuePolicy,
+pub(super) struct ClassRules {
+    pub(super) order: QueuePolicy,
     limits: ClassLimits,
-    quantum: u64,
+    pub(super) quantum: u64,
     max_queue_wait: Option<Duration>,
     /// Whether its slots have a longest hold.
     max_hold: bool,
@@ -58,7 +72,7 @@ struct ClassRules {
 }
 
 impl ClassRules {
-    fn new(class: &PolicyClass) -> Self {
+    pub(super) fn new(class: &PolicyClass) -> Self {
         Self {
             order: class.order,
             limits: class.limits,
@@ -84,9 +98,13 @@ pub(super) enum Entered {
 }
 
 impl State {
-    pub(super) fn new(policy: &PolicyConfig, dominion: Option<usize>) -> Self {
+    pub(super) fn new(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
         let limits = dominion.map(|index| &policy.dominions[index]);
+        let totals = vec![Totals::default(); policy.classes.len()];
         Self {
+            policy: Arc::clone(policy),
+            dominion,
+            generation: 0,
             schedule: Schedule::new(
                 policy.classes.iter().map(|class| class.quantum.get()),
                 limits
@@ -102,6 +120,10 @@ impl State {
             reject: limits.is_some_and(|dominion| dominion.reject),
             fair: limits.is_some_and(|dominion| dominion.fair_scheduling),
             classes: policy.classes.iter().map(ClassRules::new).collect(),
+            shares: Shares::new(Instant::now(), &totals),
+            totals,
+            former: Totals::default(),
+            idling: Idling::default(),
             arrivals: 0,
             revocables: Revocables::default(),
             timekeeper: None,
@@ -111,8 +133,29 @@ impl State {
         }
     }
 
-    /// The one decision about an arrival.
+    /// The one decision about an arrival, whose class is one of the policy of this generation.
     pub(super) fn enter(
+        &mut self,
+        epoch: Instant,
+        generation: u64,
+        arrival: &Arrival<'_>,
+        wakes: &mut WakeList,
+    ) -> Result<Entered, Refusal> {
+        if self.generation != generation {
+            return Err(Refusal::Reloaded);
+        }
+        let entered = self.decide(epoch, arrival, wakes);
+        let totals = &mut self.totals[arrival.class];
+        totals.arrived += 1;
+        match &entered {
+            Ok(Entered::Started { .. }) => totals.admit(arrival.snapshot.cost()),
+            Ok(Entered::Parked { .. }) => {}
+            Err(refusal) => refusal.code().into_iter().for_each(|code| totals.rejected.add(code)),
+        }
+        entered
+    }
+
+    fn decide(
         &mut self,
         epoch: Instant,
         arrival: &Arrival<'_>,
@@ -186,7 +229,10 @@ impl State {
         self.waiters.insert(Waiter {
             status: Status::Queued(key),
             waker: None,
+            arrived,
+            asked: Asked::new(arrival),
         });
+        self.shares.mark(arrived, &self.totals);
         self.arbitrate(wakes);
         Ok(Entered::Parked {
             waiter,
@@ -265,6 +311,7 @@ impl State {
         if let Some(held) = held {
             self.drain.finished(grant.snapshot.cost(), held);
         }
+        self.totals_of(grant).end(grant.stage());
         self.free(grant.assigned.index, grant.prefill_at_release(), wakes);
         self.arbitrate(wakes);
     }
@@ -276,6 +323,7 @@ impl State {
         };
         if grant.take_back() {
             self.revocables.remove(revocation);
+            self.count_revoked(grant, reason);
             let expires = revocation
                 .expires
                 .filter(|_| reason == Revoked::HoldExpired);
@@ -330,7 +378,43 @@ impl State {
         }
     }
 
-    fn has_slot(&self) -> bool {
+    /// The class, by its index in this policy, that is in force under the name of `class` in the
+    /// policy of `view`.
+    pub(super) fn class_now(&self, view: &Pool, class: usize) -> Option<usize> {
+        if view.generation == self.generation {
+            return Some(class);
+        }
+        let former = &view.policy.classes[class];
+        self.policy.class_index(former.profile.as_deref(), &former.name)
+    }
+
+    pub(super) fn totals_of(&mut self, grant: &Grant) -> &mut Totals {
+        match self.class_now(grant.pool(), grant.class_index()) {
+            Some(class) => &mut self.totals[class],
+            None => &mut self.former,
+        }
+    }
+
+    fn count_revoked(&mut self, grant: &Grant, reason: Revoked) {
+        let stage = grant.stage();
+        let totals = self.totals_of(grant);
+        match stage {
+            Stage::Granted | Stage::Running => totals.rejected.add(match reason {
+                Revoked::HoldExpired => Code::HoldTimeout,
+                Revoked::ProfileSwitch => Code::ProfileSwitch,
+            }),
+            Stage::Streaming => totals.revoked += 1,
+            Stage::Completed | Stage::Failed => totals.end(stage),
+        }
+    }
+
+    /// To be called before the lock is given back.
+    pub(super) fn note_idling(&mut self) {
+        let idles = self.has_slot() && self.schedule.is_dispatchable();
+        self.idling.note(idles);
+    }
+
+    pub(super) fn has_slot(&self) -> bool {
         self.max_concurrency.is_none_or(|slots| self.in_use < slots)
     }
 
@@ -342,10 +426,15 @@ impl State {
     }
 
     fn hand_out(&mut self, wakes: &mut WakeList) {
+        let mut now = None;
         while self.has_slot() {
             let Some(entry) = self.schedule.serve(&self.workers) else {
                 return;
             };
+            let now = *now.get_or_insert_with(Instant::now);
+            if self.fair {
+                self.clients.serve(entry.client);
+            }
             self.forget_client(&entry);
             let Parked { waiter, eligible } = &entry.payload;
             // A head that passed the gate has a worker that is not busy.
@@ -359,9 +448,13 @@ impl State {
                     worker,
                     class: entry.class,
                     snapshot: entry.snapshot,
+                    at: now,
                 };
                 wakes.extend(granted.waker.take());
+                let wait = now.saturating_duration_since(granted.arrived);
+                self.totals[entry.class].admit_after(wait, entry.snapshot.cost());
             }
+            self.shares.mark(now, &self.totals);
             self.dismiss_timekeeper(*waiter);
         }
     }

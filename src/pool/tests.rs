@@ -267,6 +267,7 @@ impl World {
             strict_priority: fields.tier,
             priority_jump: 0.0,
             client: Some(&client),
+            hint: None,
             wanted: Wanted {
                 model: fields.model,
                 worker: fields.worker,
@@ -318,6 +319,16 @@ impl World {
             "never more than the dominion has, or had"
         );
         self.in_use = audit.in_use;
+
+        let totals = state.totals.iter();
+        let (arrived, settled) = totals.fold((0, 0), |(arrived, settled), class| {
+            (arrived + class.arrived, settled + class.settled())
+        });
+        assert_eq!(
+            arrived,
+            settled + (audit.queued + audit.in_use) as u64,
+            "every request has one outcome, or none yet"
+        );
 
         let mut prefill = vec![0; audit.prefill.len()];
         for running in self.running.iter().filter(|running| !running.first_byte) {

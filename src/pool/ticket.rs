@@ -12,6 +12,7 @@ use super::{
     Permit, Pool, Refused,
     alarm::Alarm,
     state::State,
+    tally::Code,
     waiter::{Answer, Turn},
 };
 use crate::schedule::Snapshot;
@@ -67,54 +68,67 @@ impl Ticket {
         loop {
             // Cloned before the lock and dropped, or its predecessor, after it.
             let mut waker = Some(cx.waker().clone());
-            let turn = self.pool.lock().ask(waiter, &mut waker);
+            let mut state = self.pool.lock();
+            let turn = state.ask(waiter, &mut waker);
+            let now = self.pool.now(&state);
+            drop(state);
             drop(waker);
             let until = match turn {
                 Turn::NotYet { keep_time } => self.deadline.into_iter().chain(keep_time).min(),
-                Turn::Now(answer) => return Poll::Ready(self.take(answer)),
+                Turn::Now(answer) => return Poll::Ready(self.take(answer, now)),
             };
             let Some(until) = until else {
                 return Poll::Pending;
             };
             ready!(self.alarm.poll(until, cx));
             if self.deadline.is_some_and(|deadline| deadline <= until) {
-                let answer = self
+                let (answer, now) = self
                     .pool
-                    .with_state(|state, wakes| state.expire(waiter, wakes));
-                return Poll::Ready(self.take(answer));
+                    .with_state(|state, wakes| (state.expire(waiter, wakes), self.pool.now(state)));
+                return Poll::Ready(self.take(answer, now));
             }
             // It kept the time for a hold that is over now.
             drop(self.pool.with_state(State::expire_holds));
         }
     }
 
-    fn take(&mut self, answer: Answer) -> Result<Permit, Refused> {
+    /// Leaves the queue, to be turned away with this code.
+    pub(crate) fn abandon(&mut self, code: Code) {
+        self.leave(Some(code));
+    }
+
+    /// `now` is the dominion under the policy in force, if it is another than the ticket's.
+    fn take(&mut self, answer: Answer, now: Option<Arc<Pool>>) -> Result<Permit, Refused> {
         self.waiter = None;
         match answer {
-            Answer::Granted(assigned) => {
-                let now = Instant::now();
-                let queued_for = now.saturating_duration_since(self.arrived);
-                Ok(Permit::new(
-                    &self.pool,
-                    self.class,
-                    self.snapshot,
-                    assigned,
-                    Some(now),
-                    Some(queued_for),
-                ))
-            }
+            Answer::Granted {
+                assigned,
+                class,
+                at,
+            } => Ok(Permit::new(
+                now.as_ref().unwrap_or(&self.pool),
+                class,
+                self.snapshot,
+                assigned,
+                Some(at),
+                Some(at.saturating_duration_since(self.arrived)),
+            )),
             Answer::Refused(refused) => Err(refused),
+        }
+    }
+
+    fn leave(&mut self, reason: Option<Code>) {
+        if let Some(waiter) = self.waiter.take() {
+            drop(
+                self.pool
+                    .with_state(|state, wakes| state.leave(waiter, reason, wakes)),
+            );
         }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some(waiter) = self.waiter.take() {
-            drop(
-                self.pool
-                    .with_state(|state, wakes| state.leave(waiter, wakes)),
-            );
-        }
+        self.leave(None);
     }
 }

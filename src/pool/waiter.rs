@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use tokio::time::Instant;
 
-use super::{Refused, state::State, wake::WakeList, workers::Assigned};
+use super::{Arrival, Refused, state::State, tally::Code, wake::WakeList, workers::Assigned};
 use crate::schedule::{Key, Snapshot};
 
 /// A request that was parked and has not been taken away by its future yet.
@@ -12,6 +12,34 @@ use crate::schedule::{Key, Snapshot};
 pub(super) struct Waiter {
     pub(super) status: Status,
     pub(super) waker: Option<Waker>,
+    pub(super) arrived: Instant,
+    pub(super) asked: Asked,
+}
+
+/// What a change of policy has to know of a request to place it anew.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) priority_jump: f64,
+    /// The family or class.
+    pub(super) hint: Option<Box<str>>,
+    pub(super) model: Option<Box<str>>,
+}
+
+/// Names longer than this many bytes are not kept: no class is found by them after a change.
+const MAX_NAME_BYTES: usize = 256;
+
+impl Asked {
+    pub(super) fn new(arrival: &Arrival<'_>) -> Self {
+        let kept = |name: Option<&str>| {
+            name.filter(|name| name.len() <= MAX_NAME_BYTES)
+                .map(Box::from)
+        };
+        Self {
+            priority_jump: arrival.priority_jump,
+            hint: kept(arrival.hint),
+            model: kept(arrival.wanted.model),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +50,7 @@ pub(super) enum Status {
         worker: u32,
         class: usize,
         snapshot: Snapshot,
+        at: Instant,
     },
     Refused(Refused),
 }
@@ -37,7 +66,12 @@ pub(super) enum Turn {
 
 /// How the waiting ended.
 pub(super) enum Answer {
-    Granted(Assigned),
+    Granted {
+        assigned: Assigned,
+        /// Index into the policy that is in force now.
+        class: usize,
+        at: Instant,
+    },
     Refused(Refused),
 }
 
@@ -54,6 +88,7 @@ impl State {
             Some(Waiter {
                 status: Status::Queued(_),
                 waker: known,
+                ..
             }) => {
                 std::mem::swap(known, waker);
                 Turn::NotYet { keep_time }
@@ -78,17 +113,35 @@ impl State {
 
     fn take_answer(&mut self, waiter: usize) -> Answer {
         match self.waiters.try_remove(waiter).map(|waiter| waiter.status) {
-            Some(Status::Granted { worker, .. }) => Answer::Granted(self.workers.assigned(worker)),
+            Some(Status::Granted {
+                worker, class, at, ..
+            }) => Answer::Granted {
+                assigned: self.workers.assigned(worker),
+                class,
+                at,
+            },
             Some(Status::Refused(refused)) => Answer::Refused(refused),
             Some(Status::Queued(_)) | None => Answer::Refused(Refused::Closed),
         }
     }
 
-    /// Takes a waiter away whose future was dropped, with the slot it may own by now. The answer is
-    /// to be dropped outside the lock.
-    pub(super) fn leave(&mut self, waiter: usize, wakes: &mut WakeList) -> Option<Waker> {
-        let Waiter { status, waker } = self.waiters.try_remove(waiter)?;
-        self.give_up(waiter, status, wakes);
+    /// Takes a waiter away whose future was dropped, or that is turned away for a reason of its
+    /// own, with the slot it may own by now. The answer is to be dropped outside the lock.
+    pub(super) fn leave(
+        &mut self,
+        waiter: usize,
+        reason: Option<Code>,
+        wakes: &mut WakeList,
+    ) -> Option<Waker> {
+        let Waiter { status, waker, .. } = self.waiters.try_remove(waiter)?;
+        if let Some(class) = self.give_up(waiter, status, wakes) {
+            let totals = &mut self.totals[class];
+            match (reason, status) {
+                (Some(code), _) => totals.rejected.add(code),
+                (None, Status::Granted { .. }) => totals.cancelled.granted += 1,
+                (None, _) => totals.cancelled.queued += 1,
+            }
+        }
         // It may have been a blocked head.
         self.arbitrate(wakes);
         waker
@@ -101,31 +154,41 @@ impl State {
         };
         let status = std::mem::replace(&mut refusing.status, Status::Refused(refused));
         wakes.extend(refusing.waker.take());
-        self.give_up(waiter, status, wakes);
+        if let Some(class) = self.give_up(waiter, status, wakes) {
+            self.totals[class].rejected.add(refused.code());
+        }
     }
 
-    /// Undoes what a waiter's status stands for.
-    fn give_up(&mut self, waiter: usize, status: Status, wakes: &mut WakeList) {
+    /// Undoes what a waiter's status stands for; the answer is its class, unless it was turned away
+    /// already.
+    fn give_up(
+        &mut self,
+        waiter: usize,
+        status: Status,
+        wakes: &mut WakeList,
+    ) -> Option<usize> {
         match status {
             Status::Queued(key) => {
-                self.unqueue(key);
                 self.dismiss_timekeeper(waiter);
+                self.unqueue(key)
             }
             Status::Granted {
                 worker,
                 class,
                 snapshot,
+                ..
             } => {
                 self.refund(class, snapshot);
                 self.free(worker, snapshot.uncached(), wakes);
+                Some(class)
             }
-            Status::Refused(_) => {}
+            Status::Refused(_) => None,
         }
     }
 
-    fn unqueue(&mut self, key: Key) {
-        if let Some(entry) = self.schedule.remove(key, &self.workers) {
-            self.forget_client(&entry);
-        }
+    fn unqueue(&mut self, key: Key) -> Option<usize> {
+        let entry = self.schedule.remove(key, &self.workers)?;
+        self.forget_client(&entry);
+        Some(entry.class)
     }
 }

@@ -14,12 +14,20 @@ const MAX_LABELS: usize = 32;
 
 const MAX_LABEL_BYTES: usize = 64;
 
+/// The requests of a label.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    waiting: usize,
+    /// Since the label is known.
+    served: u64,
+}
+
 /// The labels under which somebody waits.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     ids: HashMap<Box<str>, ClientId>,
-    /// How many wait under each id; index 0 is the shared label.
-    waiting: Vec<usize>,
+    /// Under each id; index 0 is the shared label.
+    counts: Vec<Counts>,
 }
 
 impl Clients {
@@ -31,10 +39,10 @@ impl Clients {
             .and_then(|label| self.resolve(label));
         let id = id.unwrap_or(ClientId::SHARED);
         let index = usize::from(id.0);
-        if self.waiting.len() <= index {
-            self.waiting.resize(index + 1, 0);
+        if self.counts.len() <= index {
+            self.counts.resize(index + 1, Counts::default());
         }
-        self.waiting[index] += 1;
+        self.counts[index].waiting += 1;
         id
     }
 
@@ -46,9 +54,9 @@ impl Clients {
             return None;
         }
         let free = (1..=MAX_LABELS as u8).find(|&id| {
-            self.waiting
+            self.counts
                 .get(usize::from(id))
-                .is_none_or(|&count| count == 0)
+                .is_none_or(|counts| counts.waiting == 0)
         });
         let id = ClientId(free?);
         self.ids.insert(label.into(), id);
@@ -57,13 +65,32 @@ impl Clients {
 
     /// Takes back one [`join`](Self::join); a label under which nobody waits is forgotten.
     pub(crate) fn leave(&mut self, id: ClientId) {
-        let Some(waiting) = self.waiting.get_mut(usize::from(id.0)) else {
+        let Some(counts) = self.counts.get_mut(usize::from(id.0)) else {
             return;
         };
-        *waiting = waiting.saturating_sub(1);
-        if *waiting == 0 && id != ClientId::SHARED {
+        counts.waiting = counts.waiting.saturating_sub(1);
+        if counts.waiting == 0 && id != ClientId::SHARED {
+            counts.served = 0;
             self.ids.retain(|_, known| *known != id);
         }
+    }
+
+    /// Counts a request that was served; it [leaves](Self::leave) as well.
+    pub(crate) fn serve(&mut self, id: ClientId) {
+        if let Some(counts) = self.counts.get_mut(usize::from(id.0)) {
+            counts.served += 1;
+        }
+    }
+
+    /// The labels under which somebody waits, with how many wait and how many were served since the
+    /// label is known; the shared one first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, ClientId, usize, u64)> {
+        let shared = [("default", ClientId::SHARED)].into_iter();
+        let others = self.ids.iter().map(|(label, &id)| (&**label, id));
+        shared.chain(others).filter_map(|(label, id)| {
+            let counts = self.counts.get(usize::from(id.0))?;
+            Some((label, id, counts.waiting, counts.served))
+        })
     }
 
     /// Labels besides the shared one under which somebody waits.

@@ -88,6 +88,11 @@ impl<T> Schedule<T> {
             .count()
     }
 
+    /// True if some head may go.
+    pub(crate) fn is_dispatchable(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// The classes with backlog, in ring order.
     pub(crate) fn backlogged(&self) -> impl Iterator<Item = usize> + '_ {
         self.backlogged.iter().copied()
