@@ -323,7 +323,8 @@ impl PolicyConfig {
 
     /// The index of a class, by its profile's model and its name.
     pub(crate) fn class_index(&self, profile: Option<&str>, name: &str) -> Option<usize> {
-        let same = |class: &PolicyClass| class.profile.as_deref() == profile && &*class.name == name;
+        let same =
+            |class: &PolicyClass| class.profile.as_deref() == profile && &*class.name == name;
         self.classes.iter().position(same)
     }
 

@@ -279,7 +279,10 @@ impl Pool {
 
     /// A panic elsewhere leaves the state whole, as no foreign code runs under the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.queue.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -150,7 +150,10 @@ impl State {
         match &entered {
             Ok(Entered::Started { .. }) => totals.admit(arrival.snapshot.cost()),
             Ok(Entered::Parked { .. }) => {}
-            Err(refusal) => refusal.code().into_iter().for_each(|code| totals.rejected.add(code)),
+            Err(refusal) => refusal
+                .code()
+                .into_iter()
+                .for_each(|code| totals.rejected.add(code)),
         }
         entered
     }
@@ -385,7 +388,8 @@ impl State {
             return Some(class);
         }
         let former = &view.policy.classes[class];
-        self.policy.class_index(former.profile.as_deref(), &former.name)
+        self.policy
+            .class_index(former.profile.as_deref(), &former.name)
     }
 
     pub(super) fn totals_of(&mut self, grant: &Grant) -> &mut Totals {

@@ -161,12 +161,7 @@ impl State {
 
     /// Undoes what a waiter's status stands for; the answer is its class, unless it was turned away
     /// already.
-    fn give_up(
-        &mut self,
-        waiter: usize,
-        status: Status,
-        wakes: &mut WakeList,
-    ) -> Option<usize> {
+    fn give_up(&mut self, waiter: usize, status: Status, wakes: &mut WakeList) -> Option<usize> {
         match status {
             Status::Queued(key) => {
                 self.dismiss_timekeeper(waiter);

@@ -77,6 +77,37 @@ impl Class {
         self.candidate.map(|(_, head)| head.cost.into())
     }
 
+    /// A copy of what may matter to the next `limit` services, and of as many blocked lanes.
+    pub(super) fn first(&self, limit: usize) -> Self {
+        // The next services take from that many lanes at most, the ones with the best heads: another
+        // request of a lane comes into play only once the first one is gone.
+        let ready: BTreeSet<_> = self.ready.iter().take(limit).copied().collect();
+        let blocked = self.exact.iter().filter(|(_, lane)| lane.ready.is_none());
+        let blocked = blocked.map(|(&worker, _)| worker).take(limit);
+        let workers = ready.iter().map(|&(_, worker)| worker).chain(blocked);
+        let exact: BTreeMap<u32, Lane> = workers
+            .filter_map(|worker| Some((worker, self.exact.get(&worker)?.first(limit))))
+            .collect();
+        let mut first = Self {
+            quantum: self.quantum,
+            unit: self.unit,
+            deficit: self.deficit,
+            backlog: Backlog::default(),
+            shared: self.shared.first(limit),
+            exact,
+            ready,
+            candidate: self.candidate,
+        };
+        first.backlog.requests = first.keys().count() as u64;
+        first
+    }
+
+    /// All requests, in no order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+        let lanes = [&self.shared].into_iter().chain(self.exact.values());
+        lanes.flat_map(Lane::keys)
+    }
+
     #[cfg(test)]
     pub(super) fn heads(&self) -> impl Iterator<Item = Key> + '_ {
         let lanes = self.exact.values().chain([&self.shared]);

@@ -48,6 +48,21 @@ struct Turn {
     served: u64,
 }
 
+impl Turn {
+    fn first(&self, limit: usize) -> Self {
+        Self {
+            client: self.client,
+            queue: self
+                .queue
+                .iter()
+                .take(limit)
+                .map(|(&place, &key)| (place, key))
+                .collect(),
+            served: self.served,
+        }
+    }
+}
+
 impl Lane {
     pub(super) fn is_empty(&self) -> bool {
         self.tiers.is_empty()
@@ -58,6 +73,30 @@ impl Lane {
         let (&tier, turns) = self.tiers.first_key_value()?;
         let (&place, &key) = turns.front()?.queue.first_key_value()?;
         Some((Rank::of(tier, place), key))
+    }
+
+    /// A copy of the first requests: as many tiers as it takes for `limit` of them, and of each
+    /// client `limit` at most.
+    pub(super) fn first(&self, limit: usize) -> Self {
+        let mut copied = 0;
+        let tiers = self.tiers.iter().map_while(|(&tier, turns)| {
+            if copied >= limit {
+                return None;
+            }
+            let turns: Turns = turns.iter().map(|turn| turn.first(limit)).collect();
+            copied += turns.iter().map(|turn| turn.queue.len()).sum::<usize>();
+            Some((tier, turns))
+        });
+        Self {
+            tiers: tiers.collect(),
+            ready: self.ready,
+        }
+    }
+
+    /// All requests, in no order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+        let turns = self.tiers.values().flatten();
+        turns.flat_map(|turn| turn.queue.values().copied())
     }
 
     pub(super) fn push(&mut self, unit: FairUnit, client: ClientId, rank: Rank, key: Key) {

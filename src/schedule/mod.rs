@@ -40,6 +40,7 @@ mod class;
 mod clients;
 mod lane;
 mod order;
+mod preview;
 mod ring;
 mod snapshot;
 #[cfg(test)]

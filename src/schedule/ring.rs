@@ -12,6 +12,12 @@ use super::{Backlog, ClientId, LaneId, Rank, Snapshot, class::Class};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u32);
 
+impl Key {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A waiting request.
 #[derive(Debug)]
 pub(crate) struct Entry<T> {
@@ -34,16 +40,16 @@ pub(crate) trait Gate<T> {
 /// The queues of a dominion, and whose turn it is.
 #[derive(Debug)]
 pub(crate) struct Schedule<T> {
-    entries: Slab<Entry<T>>,
-    classes: Vec<Class>,
+    pub(super) entries: Slab<Entry<T>>,
+    pub(super) classes: Vec<Class>,
     /// Classes with a dispatchable head. An index is all the scan needs of a class it skips.
-    ready: BTreeSet<usize>,
+    pub(super) ready: BTreeSet<usize>,
     /// Classes with backlog, dispatchable or not.
-    backlogged: BTreeSet<usize>,
+    pub(super) backlogged: BTreeSet<usize>,
     /// Where the next scan begins.
-    cursor: usize,
+    pub(super) cursor: usize,
     /// The class served last, as long as it has backlog and its credit covers its candidate.
-    burst: Option<usize>,
+    pub(super) burst: Option<usize>,
 }
 
 impl<T> Schedule<T> {
@@ -70,7 +76,6 @@ impl<T> Schedule<T> {
     }
 
     /// What a class has been credited and not spent, in tokens.
-    #[cfg(test)]
     pub(crate) fn deficit(&self, class: usize) -> i128 {
         self.classes[class].deficit
     }
@@ -86,6 +91,16 @@ impl<T> Schedule<T> {
         heads
             .filter(|&(class, key)| gate.open(class, &self.entries[key.0 as usize].payload))
             .count()
+    }
+
+    /// Where the next scan begins: the index of a class.
+    pub(crate) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// The class in its burst.
+    pub(crate) fn burst(&self) -> Option<usize> {
+        self.burst
     }
 
     /// True if some head may go.

@@ -373,9 +373,26 @@ proptest! {
             }
             pair.check();
         }
-        while pair.serve().is_some() {
+        let mut previews = Vec::new();
+        for limit in [3, usize::MAX] {
+            let preview = pair.schedule.preview(limit, &pair.blocked, |entry| entry.payload.id);
+            let (order, open) = preview.into_order();
+            let order: Vec<usize> = order.iter().map(|entry| entry.payload.shown).collect();
+            previews.push((order, open));
+        }
+        let waiting = pair.schedule.len();
+        let mut served = Vec::new();
+        while let Some(id) = pair.serve() {
+            served.push(id);
             pair.check();
         }
+        let (all, open) = &previews[1];
+        prop_assert_eq!((all.len(), *open), (waiting, served.len()));
+        prop_assert_eq!(&all[..*open], &served[..]);
+        let (next, open) = &previews[0];
+        let told = served.len().min(3);
+        prop_assert!(*open >= told, "it tells as many as it was asked for");
+        prop_assert_eq!(&next[..told], &served[..told]);
     }
 
     #[test]
