@@ -110,9 +110,12 @@ pub use self::{
         Admission, BoxError, CachedTokens, ChangeError, Classify, DefaultResponseForRejection,
         Hold, NoCache, NoClassifier, PolicyQueue, PolicyQueueHandle, PolicyQueueLayer, QueueHints,
         Reason, Rejection, RequestBody, ResponseBody, ResponseForRejection, ResponseFuture,
-        SlotRevoked, UnknownDominion, Usage, WorkerSpec,
+        SlotRevoked, Snapshot, UnknownDominion, Unplaced, Usage, WorkerSpec,
     },
-    pool::LimitKind,
+    pool::{
+        Cancelled, ClassSnapshot, ClientSnapshot, DominionSnapshot, LimitKind, Rejected, Totals,
+        WaitReason, WaiterSnapshot, WorkerSnapshot,
+    },
 };
 
 #[cfg(doctest)]

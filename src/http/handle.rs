@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, error::Error, fmt, sync::Arc};
 
-use super::shared::Core;
+use super::{
+    shared::Core,
+    snapshot::{Snapshot, Usage, WAITERS},
+};
 use crate::{
     config::{self, is_name},
     pool::{Condition, Pool},
@@ -320,6 +323,25 @@ impl PolicyQueueHandle {
         usage
     }
 
+    /// What the layer looks like right now, and why each of those waits who wait: the next 100 of
+    /// each dominion, and 100 of those that are blocked.
+    ///
+    /// Dominions are looked at one after the other; what is said of one is of one moment. Its lock is
+    /// held while it is copied, no longer.
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_of(WAITERS)
+    }
+
+    /// A [`snapshot`](Self::snapshot) with as many of those that wait as `waiters` says.
+    pub fn snapshot_of(&self, waiters: usize) -> Snapshot {
+        let pools = self.core.pools();
+        Snapshot {
+            dominions: pools.map(|pool| pool.snapshot(waiters)).collect(),
+            usage: self.usage(),
+            unplaced: self.core.unplaced(),
+        }
+    }
+
     /// Waits until no request has a slot. New ones may come meanwhile, unless the queues are
     /// [shut down](Self::shutdown).
     pub async fn drained(&self) {
@@ -361,20 +383,6 @@ impl fmt::Debug for PolicyQueueHandle {
             .field("dominions", &dominions)
             .finish_non_exhaustive()
     }
-}
-
-/// What a layer has in hand: see [`PolicyQueueHandle::usage`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Usage {
-    /// Requests that have a slot, those without a dominion included.
-    pub slots_in_use: usize,
-    /// Requests that are parked.
-    pub waiting: usize,
-    /// Uncached tokens of the requests whose first byte has not come.
-    pub prefill_tokens: u64,
-    /// Bytes of request bodies that were read ahead and not yet handed on.
-    pub read_ahead_bytes: usize,
 }
 
 fn unknown_worker(id: &str) -> ChangeError {

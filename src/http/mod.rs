@@ -17,6 +17,7 @@ mod respond;
 mod service;
 mod shared;
 mod slot;
+mod snapshot;
 
 pub use self::{
     admission::{Admission, Hold},
@@ -24,11 +25,12 @@ pub use self::{
     cached::{CachedTokens, NoCache},
     classify::{Classify, NoClassifier, QueueHints},
     future::ResponseFuture,
-    handle::{ChangeError, PolicyQueueHandle, Usage, WorkerSpec},
+    handle::{ChangeError, PolicyQueueHandle, WorkerSpec},
     layer::{PolicyQueueLayer, UnknownDominion},
     rejection::{Reason, Rejection},
     request_body::RequestBody,
     respond::{DefaultResponseForRejection, ResponseForRejection},
     service::PolicyQueue,
     slot::SlotRevoked,
+    snapshot::{Snapshot, Unplaced, Usage},
 };

@@ -10,8 +10,12 @@ use http::Request;
 use http_body::Body;
 
 use super::{
-    Admission, CachedTokens, QueueHints, Reason, Rejection, RequestBody, facts::Facts,
-    future::Entered, read_ahead::Budget, slot::Slot,
+    Admission, CachedTokens, QueueHints, Reason, Rejection, RequestBody,
+    facts::Facts,
+    future::Entered,
+    read_ahead::Budget,
+    slot::Slot,
+    snapshot::{Elsewhere, Unplaced},
 };
 use crate::{
     config::PolicyConfig,
@@ -32,6 +36,7 @@ pub(super) struct Core {
     unlimited: Arc<Pool>,
     places: RwLock<Places>,
     read_ahead: Arc<Budget>,
+    elsewhere: Elsewhere,
 }
 
 /// The way in. Dropped with the last layer and the last service, when nobody can come any more:
@@ -66,6 +71,7 @@ impl Core {
             unlimited: pool(None),
             places: RwLock::new(Places::new(&policy)),
             read_ahead: Arc::new(Budget::new(policy.read_ahead.total)),
+            elsewhere: Elsewhere::default(),
             policy,
         }
     }
@@ -110,11 +116,20 @@ impl Core {
     pub(super) fn bypasses<B>(&self, request: &Request<B>) -> bool {
         let bypass = &self.policy.bypass;
         let path = request.uri().path();
-        bypass.methods.contains(request.method())
+        let bypasses = bypass.methods.contains(request.method())
             || bypass
                 .path_prefixes
                 .iter()
-                .any(|prefix| path.starts_with(prefix))
+                .any(|prefix| path.starts_with(prefix));
+        if bypasses {
+            self.elsewhere.bypassed();
+        }
+        bypasses
+    }
+
+    /// What became of the requests that are not counted in a class.
+    pub(super) fn unplaced(&self) -> Unplaced {
+        self.elsewhere.read()
     }
 
     /// Takes a request's measure and decides about it. `said` is the classifier's word, `bound`
@@ -127,16 +142,17 @@ impl Core {
         bound: Option<usize>,
     ) -> Result<Entered, Rejection> {
         let policy = &*self.policy;
-        let facts =
-            Facts::gather(request, said, &policy.headers).map_err(|reason| self.reject(reason))?;
+        let facts = Facts::gather(request, said, &policy.headers);
+        let facts = facts.map_err(|reason| self.reject_unplaced(reason))?;
         let dominion = self.dominion_of(&facts, bound);
-        let dominion = dominion.ok_or_else(|| self.reject(Reason::NoEligibleWorker))?;
+        let dominion = dominion.ok_or_else(|| self.reject_unplaced(Reason::NoEligibleWorker))?;
         let pool = self.pool(dominion);
         if let Some(share) = request
             .extensions()
             .get()
             .and_then(|parent: &Admission| parent.share_in(pool))
         {
+            self.elsewhere.nested();
             return Ok(Entered::Go(Slot::Parents(share)));
         }
         let mut wanted = Wanted {
@@ -233,6 +249,13 @@ impl Core {
             Revoked::HoldExpired => Reason::HoldTimeout,
             Revoked::ProfileSwitch => Reason::ProfileSwitch,
         })
+    }
+
+    /// A request is turned away before its class is known.
+    fn reject_unplaced(&self, reason: Reason) -> Rejection {
+        let rejection = self.reject(reason);
+        self.elsewhere.rejected(&rejection);
+        rejection
     }
 
     /// A request is turned away for a reason that the length of no queue tells about.

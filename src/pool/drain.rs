@@ -34,13 +34,23 @@ impl Drain {
         });
     }
 
+    /// What an average request costs, in tokens; none before the first.
+    pub(super) fn mean_cost(&self) -> Option<f64> {
+        self.means.map(|(cost, _)| cost)
+    }
+
+    /// How long a newcomer would wait; none before the first request has finished.
+    pub(super) fn seconds(&self, ahead: Ahead) -> Option<f64> {
+        self.means.map(|(cost, held)| {
+            let requests = ahead.tokens / cost.max(1.0);
+            requests * held / ahead.slots.max(1) as f64
+        })
+    }
+
     /// When it is worth coming again: from 1 to 60 seconds, spread a little so that those who were
     /// turned away together do not come back together.
     pub(super) fn retry_after(&mut self, ahead: Ahead) -> Duration {
-        let seconds = self.means.map_or(0.0, |(cost, held)| {
-            let requests = ahead.tokens / cost.max(1.0);
-            requests * held / ahead.slots.max(1) as f64
-        });
+        let seconds = self.seconds(ahead).unwrap_or(0.0);
         self.given = self.given.wrapping_add(1);
         // Multiples of the golden ratio fall evenly between 0 and 1, in a fixed order.
         let spread = (f64::from(self.given) * 0.618_033_988_75).fract();

@@ -15,11 +15,13 @@ mod eligible;
 mod group;
 mod holds;
 mod idling;
+mod look;
 mod output;
 mod permit;
 mod places;
 mod revocation;
 mod shares;
+mod snapshot;
 mod state;
 mod tally;
 #[cfg(test)]
@@ -42,9 +44,15 @@ pub(crate) use self::{
     permit::{Grant, Permit, Prefill, Share},
     places::Places,
     revocation::Revoked,
-    tally::{Cancelled, Code, Rejected, Stage, Totals},
+    tally::{Code, Stage},
     ticket::Ticket,
     workers::Condition,
+};
+pub use self::{
+    snapshot::{
+        ClassSnapshot, ClientSnapshot, DominionSnapshot, WaitReason, WaiterSnapshot, WorkerSnapshot,
+    },
+    tally::{Cancelled, Rejected, Totals},
 };
 use self::{
     state::{Entered, State},

@@ -77,6 +77,10 @@ impl Rejected {
     pub(crate) fn add(&mut self, code: Code) {
         self.0[code as usize] += 1;
     }
+
+    pub(crate) fn set(&mut self, code: Code, count: u64) {
+        self.0[code as usize] = count;
+    }
 }
 
 impl Serialize for Rejected {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    WaitReason, WorkerSnapshot,
     eligible::{Among, Eligible, Wanted},
     group::{Group, Load},
 };
@@ -61,15 +62,23 @@ impl Worker {
         (self.prefill, self.in_flight, index)
     }
 
+    fn batch(&self) -> Option<u64> {
+        self.configured.as_ref()?.max_num_batched_tokens
+    }
+
+    /// The most prefill, in whole tokens, with which it is not busy.
+    fn limit(&self, threshold: &BusyThreshold) -> Option<u64> {
+        let batch = threshold.fraction.zip(self.batch());
+        // Float to integer casts saturate.
+        let batch = batch.map(|(multiple, batch)| (multiple * batch as f64) as u64);
+        threshold.tokens.into_iter().chain(batch).min()
+    }
+
     fn exceeds(&self, threshold: &BusyThreshold) -> bool {
         let absolute = threshold
             .tokens
             .is_some_and(|limit| self.prefill > u128::from(limit));
-        let batch = self
-            .configured
-            .as_ref()
-            .and_then(|worker| worker.max_num_batched_tokens);
-        let batch = threshold.fraction.zip(batch);
+        let batch = threshold.fraction.zip(self.batch());
         absolute
             || batch.is_some_and(|(multiple, batch)| self.prefill as f64 > multiple * batch as f64)
     }
@@ -534,11 +543,69 @@ impl Workers {
             && self.least_loaded(class, eligible) == least
     }
 
+    /// Why the gate does not let a request of the class through; nothing if it does.
+    pub(super) fn blocked(&self, class: usize, eligible: &Eligible) -> Option<WaitReason> {
+        if self.dispatchable(class, eligible) {
+            return None;
+        }
+        let mut open = self.open(eligible);
+        let Some(first) = open.next() else {
+            return Some(WaitReason::Closed);
+        };
+        if open.next().is_none() {
+            let worker = &self.workers[first as usize];
+            let bar = self.demands[class].bar.map(|bar| self.bars[bar].threshold);
+            return Some(WaitReason::Worker {
+                worker: self.id(first),
+                prefill: fits(worker.prefill),
+                limit: bar.and_then(|bar| worker.limit(&bar)).unwrap_or(0),
+            });
+        }
+        let busy = |&worker: &u32| self.busy(class, worker);
+        Some(WaitReason::Workers {
+            busy: self.open(eligible).filter(busy).count(),
+            of: self.open(eligible).count(),
+        })
+    }
+
+    /// The id of a worker that the policy names.
+    pub(super) fn id(&self, worker: u32) -> Option<Arc<str>> {
+        let worker = self.workers.get(worker as usize)?;
+        worker.configured.as_ref().map(|it| Arc::clone(&it.id))
+    }
+
+    /// The workers that were not removed, and those that were and still have requests.
+    pub(super) fn snapshot(&self) -> Vec<WorkerSnapshot> {
+        let here = |worker: &Worker| !worker.condition.removed || worker.in_flight > 0;
+        let workers = self
+            .workers
+            .iter()
+            .enumerate()
+            .filter(|(_, worker)| here(worker));
+        let snapshot = |(index, worker): (usize, &Worker)| WorkerSnapshot {
+            id: worker.configured.as_ref().map(|it| Arc::clone(&it.id)),
+            prefill_tokens: fits(worker.prefill),
+            in_flight: worker.in_flight,
+            busy_for: (0..self.demands.len())
+                .filter(|&class| self.busy(class, index as u32))
+                .collect(),
+            draining: worker.condition.draining,
+            overloaded: worker.condition.overloaded,
+            unselected: worker.condition.unselected,
+            removed: worker.condition.removed,
+            taints: worker.condition.taints.iter().cloned().collect(),
+        };
+        workers.map(snapshot).collect()
+    }
+
     /// The prefill of each worker, in tokens.
     pub(super) fn prefill(&self) -> impl Iterator<Item = u64> + '_ {
-        let fits = |worker: &Worker| u64::try_from(worker.prefill).unwrap_or(u64::MAX);
-        self.workers.iter().map(fits)
+        self.workers.iter().map(|worker| fits(worker.prefill))
     }
+}
+
+fn fits(prefill: u128) -> u64 {
+    u64::try_from(prefill).unwrap_or(u64::MAX)
 }
 
 /// Whether a change made a worker available, or not available any more, to some class.

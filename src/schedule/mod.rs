@@ -51,6 +51,7 @@ pub(crate) use self::{
     clients::{ClientId, Clients},
     lane::LaneId,
     order::{Rank, Score},
+    preview::Seen,
     ring::{Entry, Gate, Key, Schedule},
     snapshot::Snapshot,
 };

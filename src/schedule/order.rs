@@ -62,6 +62,10 @@ impl Rank {
         }
     }
 
+    pub(crate) fn strict_priority(&self) -> u32 {
+        self.tier.0
+    }
+
     pub(super) fn tier(&self) -> Tier {
         self.tier
     }
