@@ -468,7 +468,6 @@ impl State {
                     worker,
                     class: entry.class,
                     snapshot: entry.snapshot,
-                    at: now,
                 };
                 wakes.extend(granted.waker.take());
                 let wait = now.saturating_duration_since(granted.arrived);

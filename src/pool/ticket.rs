@@ -101,18 +101,19 @@ impl Ticket {
     fn take(&mut self, answer: Answer, now: Option<Arc<Pool>>) -> Result<Permit, Refused> {
         self.waiter = None;
         match answer {
-            Answer::Granted {
-                assigned,
-                class,
-                at,
-            } => Ok(Permit::new(
-                now.as_ref().unwrap_or(&self.pool),
-                class,
-                self.snapshot,
-                assigned,
-                Some(at),
-                Some(at.saturating_duration_since(self.arrived)),
-            )),
+            Answer::Granted { assigned, class } => {
+                let pool = now.as_ref().unwrap_or(&self.pool);
+                let now = Instant::now();
+                let queued_for = now.saturating_duration_since(self.arrived);
+                Ok(Permit::new(
+                    pool,
+                    class,
+                    self.snapshot,
+                    assigned,
+                    Some(now),
+                    Some(queued_for),
+                ))
+            }
             Answer::Refused(refused) => Err(refused),
         }
     }

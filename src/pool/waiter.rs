@@ -50,7 +50,6 @@ pub(super) enum Status {
         worker: u32,
         class: usize,
         snapshot: Snapshot,
-        at: Instant,
     },
     Refused(Refused),
 }
@@ -70,7 +69,6 @@ pub(super) enum Answer {
         assigned: Assigned,
         /// Index into the policy that is in force now.
         class: usize,
-        at: Instant,
     },
     Refused(Refused),
 }
@@ -113,12 +111,9 @@ impl State {
 
     fn take_answer(&mut self, waiter: usize) -> Answer {
         match self.waiters.try_remove(waiter).map(|waiter| waiter.status) {
-            Some(Status::Granted {
-                worker, class, at, ..
-            }) => Answer::Granted {
+            Some(Status::Granted { worker, class, .. }) => Answer::Granted {
                 assigned: self.workers.assigned(worker),
                 class,
-                at,
             },
             Some(Status::Refused(refused)) => Answer::Refused(refused),
             Some(Status::Queued(_)) | None => Answer::Refused(Refused::Closed),
