@@ -1,14 +1,15 @@
 //! Changes to a layer while it runs, and its end.
 
-use std::{collections::HashSet, error::Error, fmt, sync::Arc};
+use std::{error::Error, fmt, sync::Arc};
 
 use super::{
-    shared::Core,
+    reload,
+    shared::{Core, Hub},
     snapshot::{Snapshot, Usage, WAITERS},
 };
 use crate::{
-    config::{self, is_name},
-    pool::{Condition, Pool},
+    config::{self, PolicyConfig, is_name},
+    pool::{Condition, Places, Pool, Switched},
 };
 
 /// A handle on the queues of a layer: to change them while they run, and to end them.
@@ -28,7 +29,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct PolicyQueueHandle {
-    core: Arc<Core>,
+    hub: Arc<Hub>,
 }
 
 /// A remote worker to be added while the layer runs: what an entry of `endpoints:` says.
@@ -123,8 +124,20 @@ impl WorkerSpec {
 }
 
 impl PolicyQueueHandle {
-    pub(super) fn new(core: Arc<Core>) -> Self {
-        Self { core }
+    pub(super) fn new(hub: Arc<Hub>) -> Self {
+        Self { hub }
+    }
+
+    /// Changes where the workers are, under the policy in force.
+    fn change_places<T>(&self, change: impl FnOnce(&Core, &mut Places) -> T) -> T {
+        loop {
+            let core = self.hub.settled();
+            let mut places = core.places_mut();
+            // A reload takes over what was changed before it.
+            if !core.is_superseded() {
+                return change(&core, &mut places);
+            }
+        }
     }
 
     /// Adds a worker.
@@ -146,44 +159,45 @@ impl PolicyQueueHandle {
         if !is_name(&id) {
             return Err(ChangeError::InvalidWorker { id });
         }
-        let dominion = match dominion {
-            Some(id) => {
-                let index = self.dominion(&id)?;
-                if self.core.policy().dominions[index].local {
-                    return Err(ChangeError::LocalDominion { id });
-                }
-                Some(index)
-            }
-            None => None,
-        };
         let id: Arc<str> = id.into();
-        let worker = Arc::new(config::Worker {
-            models: models.unwrap_or_else(|| vec![id.to_string()]),
-            dominion,
-            max_num_batched_tokens,
-            endpoint: Some(Arc::new(config::Endpoint {
-                id: Arc::clone(&id),
-                protocol,
-                base_url,
-                api_key: api_key.map(|Secret(key)| key),
-            })),
-            id,
-        });
-        let mut places = self.core.places_mut();
-        if places.of_worker(&worker.id).is_some() {
-            return Err(ChangeError::WorkerExists {
-                id: worker.id.to_string(),
+        let endpoint = config::Endpoint {
+            id: Arc::clone(&id),
+            protocol,
+            base_url,
+            api_key: api_key.map(|Secret(key)| key),
+        };
+        let wakes = self.change_places(|core, places| {
+            let dominion = match dominion {
+                Some(id) => {
+                    let index = dominion_index(core, &id)?;
+                    if core.policy().dominions[index].local {
+                        return Err(ChangeError::LocalDominion { id });
+                    }
+                    Some(index)
+                }
+                None => None,
+            };
+            let worker = Arc::new(config::Worker {
+                models: models.unwrap_or_else(|| vec![id.to_string()]),
+                dominion,
+                max_num_batched_tokens,
+                endpoint: Some(Arc::new(endpoint)),
+                id,
             });
-        }
-        if let Some(model) = places.model_elsewhere(&worker) {
-            return Err(ChangeError::ModelElsewhere {
-                model: model.to_owned(),
-            });
-        }
-        places.add(&worker);
-        // Under the same lock, so that a request that finds the place finds the worker.
-        let wakes = self.core.pool(dominion).add_worker(worker);
-        drop(places);
+            if places.of_worker(&worker.id).is_some() {
+                return Err(ChangeError::WorkerExists {
+                    id: worker.id.to_string(),
+                });
+            }
+            if let Some(model) = places.model_elsewhere(&worker) {
+                return Err(ChangeError::ModelElsewhere {
+                    model: model.to_owned(),
+                });
+            }
+            places.add(&worker);
+            // Under the same lock, so that a request that finds the place finds the worker.
+            Ok(core.pool(dominion).add_worker(worker))
+        })?;
         wakes.wake_all();
         Ok(())
     }
@@ -195,11 +209,12 @@ impl PolicyQueueHandle {
     ///
     /// If there is no such worker.
     pub fn remove_worker(&self, id: &str) -> Result<(), ChangeError> {
-        let mut places = self.core.places_mut();
-        let dominion = places.of_worker(id).ok_or_else(|| unknown_worker(id))?;
-        let (models, wakes) = self.core.pool(dominion).remove_worker(id);
-        places.remove(id, &models);
-        drop(places);
+        let wakes = self.change_places(|core, places| {
+            let dominion = places.of_worker(id).ok_or_else(|| unknown_worker(id))?;
+            let (models, wakes) = core.pool(dominion).remove_worker(id);
+            places.remove(id, &models);
+            Ok(wakes)
+        })?;
         wakes.wake_all();
         Ok(())
     }
@@ -280,16 +295,40 @@ impl PolicyQueueHandle {
     ///
     /// If the policy has no such profile.
     pub fn switch_profile(&self, name: &str) -> Result<(), ChangeError> {
-        let profiles = &self.core.policy().model_profiles;
-        let profile = profiles.iter().find(|profile| profile.name == name);
-        let profile = profile.ok_or_else(|| ChangeError::UnknownProfile {
-            name: name.to_owned(),
-        })?;
-        let models: HashSet<&str> = profile.models.iter().map(String::as_str).collect();
-        self.core
-            .pools()
-            .for_each(|pool| pool.switch_profile(&models));
+        let changed = {
+            // A reload has the profile in force apply to the models it brings.
+            let mut reloading = self.hub.reloading();
+            let core = self.hub.current();
+            let changed = reload::select(&core, name)?;
+            reloading.profile = Some(name.to_owned());
+            changed
+        };
+        changed.into_iter().for_each(Switched::settle);
         Ok(())
+    }
+
+    /// Puts the layer under another policy, while requests wait and run.
+    ///
+    /// Dominions, classes and workers are known again by their names. Dominions and classes keep their
+    /// waiters, deficits, slots and counts, workers what they have in hand. Requests that wait in a
+    /// class that is gone come to the class that the new policy gives them, in the place of their
+    /// arrival; those of a dominion that is gone are answered with `queue_unavailable`, and those that
+    /// could go to no worker any more with `no_eligible_worker`. Requests in flight keep their slots,
+    /// by the rules they were given them by; a lower `max_concurrency` takes none back. Whoever may go
+    /// under the new policy goes at once.
+    ///
+    /// What [`set_max_concurrency`](Self::set_max_concurrency) and
+    /// [`set_max_queue`](Self::set_max_queue) had changed is as the policy says, and a worker that was
+    /// removed is back if the policy has it. Workers that were [added](Self::add_worker) stay, unless
+    /// the policy has their id, serves one of their models in another dominion or has not got their
+    /// dominion. A dominion that was closed stays closed, a profile in force stays so. Where several
+    /// workers are equally loaded, those that a reload brought come last.
+    ///
+    /// # Errors
+    ///
+    /// If the profile in force is not one of the new policy's. Nothing is changed then.
+    pub fn reload(&self, config: PolicyConfig) -> Result<(), ChangeError> {
+        reload::reload(&self.hub, config)
     }
 
     /// Ends the queue of a dominion: whoever waits in it, and whoever comes, is answered with
@@ -305,16 +344,17 @@ impl PolicyQueueHandle {
 
     /// Ends all queues, that of the requests without a dominion too.
     pub fn shutdown(&self) {
-        self.core.pools().for_each(|pool| pool.close());
+        self.hub.current().pools().for_each(|pool| pool.close());
     }
 
     /// What the layer has in hand right now, all dominions together.
     pub fn usage(&self) -> Usage {
+        let core = self.hub.current();
         let mut usage = Usage {
-            read_ahead_bytes: self.core.read_ahead_bytes(),
+            read_ahead_bytes: core.read_ahead_bytes(),
             ..Usage::default()
         };
-        for pool in self.core.pools() {
+        for pool in core.all_pools() {
             let counts = pool.counts();
             usage.slots_in_use += counts.in_use;
             usage.waiting += counts.waiting;
@@ -334,20 +374,24 @@ impl PolicyQueueHandle {
 
     /// A [`snapshot`](Self::snapshot) with as many of those that wait as `waiters` says.
     pub fn snapshot_of(&self, waiters: usize) -> Snapshot {
-        let pools = self.core.pools();
+        let core = self.hub.current();
         Snapshot {
-            dominions: pools.map(|pool| pool.snapshot(waiters)).collect(),
+            dominions: core.pools().map(|pool| pool.snapshot(waiters)).collect(),
             usage: self.usage(),
-            unplaced: self.core.unplaced(),
+            unplaced: core.unplaced(),
         }
     }
 
     /// Waits until no request has a slot. New ones may come meanwhile, unless the queues are
     /// [shut down](Self::shutdown).
     pub async fn drained(&self) {
-        // Others may come while the last ones go.
-        while !self.core.pools().all(|pool| pool.is_idle()) {
-            for pool in self.core.pools() {
+        // Others may come while the last ones go, and another policy.
+        loop {
+            let core = self.hub.current();
+            if core.all_pools().all(|pool| pool.is_idle()) {
+                return;
+            }
+            for pool in core.all_pools() {
                 pool.idle().await;
             }
         }
@@ -359,26 +403,29 @@ impl PolicyQueueHandle {
         change: impl FnOnce(&mut Condition),
     ) -> Result<(), ChangeError> {
         // Whoever it wakes may look for a place.
-        let dominion = self.core.places().of_worker(id);
+        let core = self.hub.settled();
+        let dominion = core.places().of_worker(id);
         let dominion = dominion.ok_or_else(|| unknown_worker(id))?;
-        self.core.pool(dominion).set_condition(id, change);
+        core.pool(dominion).set_condition(id, change);
         Ok(())
     }
 
-    fn dominion(&self, id: &str) -> Result<usize, ChangeError> {
-        let index = self.core.dominion_ids().position(|known| known == id);
-        index.ok_or_else(|| ChangeError::UnknownDominion { id: id.to_owned() })
+    fn pool(&self, dominion: &str) -> Result<Arc<Pool>, ChangeError> {
+        let core = self.hub.settled();
+        let index = dominion_index(&core, dominion)?;
+        Ok(Arc::clone(core.pool(Some(index))))
     }
+}
 
-    fn pool(&self, dominion: &str) -> Result<&Arc<Pool>, ChangeError> {
-        self.dominion(dominion)
-            .map(|index| self.core.pool(Some(index)))
-    }
+fn dominion_index(core: &Core, id: &str) -> Result<usize, ChangeError> {
+    let index = core.dominion_ids().position(|known| known == id);
+    index.ok_or_else(|| ChangeError::UnknownDominion { id: id.to_owned() })
 }
 
 impl fmt::Debug for PolicyQueueHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dominions: Vec<_> = self.core.dominion_ids().collect();
+        let core = self.hub.current();
+        let dominions: Vec<_> = core.dominion_ids().collect();
         f.debug_struct("PolicyQueueHandle")
             .field("dominions", &dominions)
             .finish_non_exhaustive()
@@ -410,6 +457,12 @@ pub enum ChangeError {
     UnknownWorker {
         /// The id.
         id: String,
+    },
+    /// The profile is in force, and the new policy does not have it: switch to another one first.
+    #[non_exhaustive]
+    ProfileInForce {
+        /// The name.
+        name: String,
     },
     /// The policy has no profile of this name.
     #[non_exhaustive]
@@ -450,6 +503,10 @@ impl fmt::Display for ChangeError {
                 )
             }
             Self::UnknownWorker { id } => write!(f, "there is no worker `{id}`"),
+            Self::ProfileInForce { name } => write!(
+                f,
+                "profile `{name}` is in force and the new policy does not have it; switch to another one first"
+            ),
             Self::UnknownProfile { name } => write!(f, "the policy has no profile `{name}`"),
             Self::WorkerExists { id } => write!(f, "there is a worker `{id}` already"),
             Self::InvalidWorker { id } => {

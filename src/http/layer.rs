@@ -6,7 +6,7 @@ use tower_layer::Layer;
 
 use super::{
     DefaultResponseForRejection, NoCache, NoClassifier, PolicyQueue, PolicyQueueHandle,
-    shared::Door,
+    shared::{Door, Route},
 };
 use crate::config::PolicyConfig;
 
@@ -47,7 +47,8 @@ use crate::config::PolicyConfig;
 #[derive(Clone)]
 pub struct PolicyQueueLayer<C = NoClassifier, R = DefaultResponseForRejection, K = NoCache> {
     door: Arc<Door>,
-    bound: Option<usize>,
+    /// The id of the dominion of the route.
+    bound: Option<Arc<str>>,
     classifier: C,
     respond: R,
     cache: K,
@@ -80,13 +81,15 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
         R: Clone,
         K: Clone,
     {
-        let index = self.door.dominion_ids().position(|known| known == id);
-        let index = index.ok_or_else(|| UnknownDominion {
-            id: id.to_owned(),
-            known: self.door.dominion_ids().map(str::to_owned).collect(),
-        })?;
+        let core = self.door.hub().current();
+        if core.route(Some(id)) == Route::Gone {
+            return Err(UnknownDominion {
+                id: id.to_owned(),
+                known: core.dominion_ids().map(str::to_owned).collect(),
+            });
+        }
         Ok(Self {
-            bound: Some(index),
+            bound: Some(id.into()),
             ..self.clone()
         })
     }
@@ -133,7 +136,7 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
     /// A handle on the layer's queues, to change and to end them. It keeps them, but does not count
     /// as a way in.
     pub fn handle(&self) -> PolicyQueueHandle {
-        PolicyQueueHandle::new(Arc::clone(self.door.core()))
+        PolicyQueueHandle::new(Arc::clone(self.door.hub()))
     }
 }
 
@@ -150,7 +153,7 @@ where
         PolicyQueue::new(
             inner,
             door,
-            self.bound,
+            self.bound.clone(),
             self.classifier.clone(),
             self.respond.clone(),
             self.cache.clone(),
@@ -160,10 +163,11 @@ where
 
 impl<C, R, K> fmt::Debug for PolicyQueueLayer<C, R, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dominions: Vec<_> = self.door.dominion_ids().collect();
+        let core = self.door.hub().current();
+        let dominions: Vec<_> = core.dominion_ids().collect();
         f.debug_struct("PolicyQueueLayer")
             .field("dominions", &dominions)
-            .field("bound", &self.bound.map(|index| dominions[index]))
+            .field("bound", &self.bound)
             .finish_non_exhaustive()
     }
 }

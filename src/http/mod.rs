@@ -12,6 +12,7 @@ mod json;
 mod layer;
 mod read_ahead;
 mod rejection;
+mod reload;
 mod request_body;
 mod respond;
 mod service;

@@ -11,16 +11,22 @@ use std::{
 /// A reader may exceed it by the frame it reads, as a frame's size is known only then.
 #[derive(Debug)]
 pub(super) struct Budget {
-    limit: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    limit: usize,
     used: usize,
     /// Paused readers, in the order in which they came.
     paused: BTreeMap<u64, Waker>,
     next: u64,
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.used < self.limit
+    }
 }
 
 /// A reader's place among the paused ones; it keeps it when it is woken and finds no room.
@@ -30,21 +36,23 @@ pub(super) struct Place(Option<u64>);
 impl Budget {
     pub(super) fn new(limit: usize) -> Self {
         Self {
-            limit,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                limit,
+                ..State::default()
+            }),
         }
     }
 
     /// True if there is room; otherwise the reader is woken when there may be.
     pub(super) fn has_room(&self, place: &mut Place, cx: &Context<'_>) -> bool {
-        if self.lock().used < self.limit {
+        if self.lock().has_room() {
             return true;
         }
         // Cloned, and the one it replaces dropped, outside the lock. What changed in between is
         // seen below.
         let waker = cx.waker().clone();
         let mut state = self.lock();
-        if state.used < self.limit {
+        if state.has_room() {
             return true;
         }
         let id = *place.0.get_or_insert(state.next);
@@ -53,6 +61,16 @@ impl Budget {
         drop(state);
         drop(replaced);
         false
+    }
+
+    /// Changes how many bytes may be read. Those that were stay.
+    pub(super) fn set_limit(&self, limit: usize) {
+        let mut state = self.lock();
+        state.limit = limit;
+        // Whoever finds no room keeps its place.
+        let paused = std::mem::take(&mut state.paused);
+        drop(state);
+        paused.into_values().for_each(Waker::wake);
     }
 
     /// Counts bytes that were read.
@@ -83,7 +101,7 @@ impl Budget {
     }
 
     fn wake_next(&self, mut state: MutexGuard<'_, State>) {
-        let next = if state.used < self.limit {
+        let next = if state.has_room() {
             state.paused.pop_first()
         } else {
             None

@@ -12,7 +12,9 @@ use tower_service::Service;
 
 use super::{
     BoxError, CachedTokens, Classify, DefaultResponseForRejection, NoCache, NoClassifier,
-    RequestBody, ResponseBody, ResponseForRejection, ResponseFuture, future::Entered, shared::Door,
+    RequestBody, ResponseBody, ResponseForRejection, ResponseFuture,
+    future::Entered,
+    shared::{Core, Door, NotEntered, Route},
     slot::Slot,
 };
 
@@ -28,8 +30,12 @@ use super::{
 pub struct PolicyQueue<S, C = NoClassifier, R = DefaultResponseForRejection, K = NoCache> {
     inner: S,
     door: Arc<Door>,
-    /// The dominion of the route.
-    bound: Option<usize>,
+    /// The policy in force when a request last came.
+    core: Arc<Core>,
+    /// The id of the dominion of the route.
+    bound: Option<Arc<str>>,
+    /// That dominion under `core`.
+    route: Route,
     classifier: C,
     respond: R,
     cache: K,
@@ -39,19 +45,28 @@ impl<S, C, R, K> PolicyQueue<S, C, R, K> {
     pub(super) fn new(
         inner: S,
         door: Arc<Door>,
-        bound: Option<usize>,
+        bound: Option<Arc<str>>,
         classifier: C,
         respond: R,
         cache: K,
     ) -> Self {
+        let core = door.hub().current();
         Self {
             inner,
             door,
+            route: core.route(bound.as_deref()),
+            core,
             bound,
             classifier,
             respond,
             cache,
         }
+    }
+
+    /// Goes over to the policy in force.
+    fn follow(&mut self) {
+        self.core = self.door.hub().settled();
+        self.route = self.core.route(self.bound.as_deref());
     }
 
     /// Gets a reference to the inner service.
@@ -89,15 +104,30 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        let core = self.door.core();
+        if self.core.is_superseded() {
+            self.follow();
+        }
         // Decided now, not at the first poll: requests arrive in the order in which they are called.
-        let entered = if core.bypasses(&request) {
+        let entered = if self.core.bypasses(&request) {
             Ok(Entered::Go(Slot::None))
         } else {
             let said = self.classifier.classify(&request);
-            core.enter(&request, &said, &self.cache, self.bound)
+            loop {
+                match self.core.enter(&request, &said, &self.cache, self.route) {
+                    Ok(entered) => break Ok(entered),
+                    Err(NotEntered::Rejected(rejection)) => break Err(rejection),
+                    Err(NotEntered::Superseded) => self.follow(),
+                }
+            }
         };
         let (respond, cache) = (self.respond.clone(), self.cache.clone());
-        ResponseFuture::new(core, self.inner.clone(), request, respond, cache, entered)
+        ResponseFuture::new(
+            &self.core,
+            self.inner.clone(),
+            request,
+            respond,
+            cache,
+            entered,
+        )
     }
 }

@@ -1,8 +1,10 @@
 //! What all clones of a layer, and all services made from them, have in common.
 
 use std::{
-    ops::Deref,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -19,12 +21,27 @@ use super::{
 };
 use crate::{
     config::PolicyConfig,
-    pool::{Arrival, Entrance, Places, Pool, Refusal, Refused, Revoked, Ticket, Wanted},
+    pool::{Arrival, Entrance, Place, Places, Pool, Refusal, Refused, Revoked, Ticket, Wanted},
     schedule::Snapshot,
 };
 
 /// When to come again if nobody knows better.
 const SOON: Duration = Duration::from_secs(1);
+
+/// What a layer keeps from one policy to the next.
+#[derive(Debug)]
+pub(super) struct Hub {
+    current: RwLock<Arc<Core>>,
+    /// Held while the policy is replaced. Nobody is woken under it.
+    pub(super) reloading: Mutex<Reloading>,
+}
+
+/// What a reload has to know of the changes before it.
+#[derive(Debug, Default)]
+pub(super) struct Reloading {
+    /// The profile in force, once one was chosen.
+    pub(super) profile: Option<String>,
+}
 
 /// A policy and its pools.
 #[derive(Debug)]
@@ -35,28 +52,94 @@ pub(super) struct Core {
     /// For requests without a dominion.
     unlimited: Arc<Pool>,
     places: RwLock<Places>,
+    /// Dominions that there are no more, as long as somebody has a slot of theirs.
+    retiring: Vec<Arc<Pool>>,
+    /// Another policy is in force.
+    superseded: AtomicBool,
+    common: Arc<Common>,
+}
+
+/// What all policies of a layer have in common.
+#[derive(Debug)]
+struct Common {
     read_ahead: Arc<Budget>,
     elsewhere: Elsewhere,
+}
+
+/// The dominion that a route is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// To none.
+    Any,
+    /// By index.
+    Dominion(usize),
+    /// To one that a reload has removed.
+    Gone,
+}
+
+/// Why a request was not let in.
+#[derive(Debug)]
+pub(super) enum NotEntered {
+    Rejected(Rejection),
+    /// The policy was replaced meanwhile; it is to be tried again with the next one.
+    Superseded,
+}
+
+impl From<Rejection> for NotEntered {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
+    }
 }
 
 /// The way in. Dropped with the last layer and the last service, when nobody can come any more:
 /// those who still wait are turned away then.
 #[derive(Debug)]
-pub(super) struct Door(Arc<Core>);
+pub(super) struct Door(Arc<Hub>);
 
 impl Door {
     pub(super) fn new(policy: PolicyConfig) -> Arc<Self> {
-        Arc::new(Self(Arc::new(Core::new(policy))))
+        let core = Arc::new(Core::new(policy));
+        Arc::new(Self(Arc::new(Hub {
+            current: RwLock::new(core),
+            reloading: Mutex::default(),
+        })))
     }
 
-    pub(super) fn core(&self) -> &Arc<Core> {
+    pub(super) fn hub(&self) -> &Arc<Hub> {
         &self.0
     }
 }
 
 impl Drop for Door {
     fn drop(&mut self) {
-        self.0.pools().for_each(|pool| pool.close());
+        self.0.current().pools().for_each(|pool| pool.close());
+    }
+}
+
+impl Hub {
+    /// The policy in force.
+    pub(super) fn current(&self) -> Arc<Core> {
+        let current = self.current.read();
+        Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The policy in force once no reload is under way.
+    pub(super) fn settled(&self) -> Arc<Core> {
+        let _reloading = self.reloading();
+        self.current()
+    }
+
+    pub(super) fn reloading(&self) -> MutexGuard<'_, Reloading> {
+        self.reloading
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has requests come under another policy from now on.
+    pub(super) fn supersede(&self, next: Arc<Core>) {
+        let current = self.current.write();
+        let before = std::mem::replace(&mut *current.unwrap_or_else(PoisonError::into_inner), next);
+        before.superseded.store(true, Ordering::Release);
     }
 }
 
@@ -64,15 +147,67 @@ impl Core {
     fn new(policy: PolicyConfig) -> Self {
         let policy = Arc::new(policy);
         let pool = |dominion| Pool::new(Arc::clone(&policy), dominion);
+        let common = Common {
+            read_ahead: Arc::new(Budget::new(policy.read_ahead.total)),
+            elsewhere: Elsewhere::default(),
+        };
         Self {
             dominions: (0..policy.dominions.len())
                 .map(|index| pool(Some(index)))
                 .collect(),
             unlimited: pool(None),
             places: RwLock::new(Places::new(&policy)),
-            read_ahead: Arc::new(Budget::new(policy.read_ahead.total)),
-            elsewhere: Elsewhere::default(),
+            retiring: Vec::new(),
+            superseded: AtomicBool::new(false),
+            common: Arc::new(common),
             policy,
+        }
+    }
+
+    /// The same layer under another policy, with pools that were put under it already.
+    pub(super) fn next(
+        &self,
+        policy: Arc<PolicyConfig>,
+        dominions: Vec<Arc<Pool>>,
+        unlimited: Arc<Pool>,
+        places: Places,
+    ) -> Arc<Self> {
+        let mut next = Self {
+            policy,
+            dominions,
+            unlimited,
+            places: RwLock::new(places),
+            retiring: Vec::new(),
+            superseded: AtomicBool::new(false),
+            common: Arc::clone(&self.common),
+        };
+        let retiring = self.retiring.iter().filter(|pool| !pool.is_idle());
+        next.retiring = retiring.cloned().chain(self.gone_in(&next)).collect();
+        Arc::new(next)
+    }
+
+    /// The dominions that the next policy does not have.
+    pub(super) fn gone_in(&self, next: &Self) -> Vec<Arc<Pool>> {
+        let known = |id: &str| next.dominion_ids().any(|known| known == id);
+        let gone = self.dominion_ids().zip(&self.dominions);
+        gone.filter(|(id, _)| !known(id))
+            .map(|(_, pool)| Arc::clone(pool))
+            .collect()
+    }
+
+    /// True once another policy is in force.
+    pub(super) fn is_superseded(&self) -> bool {
+        self.superseded.load(Ordering::Acquire)
+    }
+
+    /// The dominion of a route by the id that it is bound to.
+    pub(super) fn route(&self, bound: Option<&str>) -> Route {
+        match bound {
+            None => Route::Any,
+            Some(id) => {
+                let index = self.dominion_ids().position(|known| known == id);
+                index.map_or(Route::Gone, Route::Dominion)
+            }
         }
     }
 
@@ -94,6 +229,11 @@ impl Core {
         self.dominions.iter().chain([&self.unlimited])
     }
 
+    /// Those of the policies before, too, that somebody still has a slot of.
+    pub(super) fn all_pools(&self) -> impl Iterator<Item = &Arc<Pool>> {
+        self.pools().chain(&self.retiring)
+    }
+
     pub(super) fn places(&self) -> RwLockReadGuard<'_, Places> {
         self.places.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,12 +244,23 @@ impl Core {
 
     /// A body that is read while its request is parked.
     pub(super) fn read_ahead<B: Body>(&self, body: B) -> RequestBody<B> {
-        RequestBody::ahead(body, self.policy.read_ahead.request, &self.read_ahead)
+        RequestBody::ahead(
+            body,
+            self.policy.read_ahead.request,
+            &self.common.read_ahead,
+        )
     }
 
     /// Bytes that are read ahead now.
     pub(super) fn read_ahead_bytes(&self) -> usize {
-        self.read_ahead.used()
+        self.common.read_ahead.used()
+    }
+
+    /// Has the policy's limit hold for what is read ahead. It wakes whoever waits for room.
+    pub(super) fn apply_read_ahead(&self) {
+        self.common
+            .read_ahead
+            .set_limit(self.policy.read_ahead.total);
     }
 
     /// True if the policy does not concern the request.
@@ -122,37 +273,36 @@ impl Core {
                 .iter()
                 .any(|prefix| path.starts_with(prefix));
         if bypasses {
-            self.elsewhere.bypassed();
+            self.common.elsewhere.bypassed();
         }
         bypasses
     }
 
     /// What became of the requests that are not counted in a class.
     pub(super) fn unplaced(&self) -> Unplaced {
-        self.elsewhere.read()
+        self.common.elsewhere.read()
     }
 
-    /// Takes a request's measure and decides about it. `said` is the classifier's word, `bound`
-    /// the dominion of the route.
+    /// Takes a request's measure and decides about it. `said` is the classifier's word.
     pub(super) fn enter<B, K: CachedTokens>(
         &self,
         request: &Request<B>,
         said: &QueueHints,
         cache: &K,
-        bound: Option<usize>,
-    ) -> Result<Entered, Rejection> {
+        route: Route,
+    ) -> Result<Entered, NotEntered> {
         let policy = &*self.policy;
         let facts = Facts::gather(request, said, &policy.headers);
         let facts = facts.map_err(|reason| self.reject_unplaced(reason))?;
-        let dominion = self.dominion_of(&facts, bound);
-        let dominion = dominion.ok_or_else(|| self.reject_unplaced(Reason::NoEligibleWorker))?;
+        let dominion = self.dominion_of(&facts, route);
+        let dominion = dominion.map_err(|reason| self.reject_unplaced(reason))?;
         let pool = self.pool(dominion);
         if let Some(share) = request
             .extensions()
             .get()
             .and_then(|parent: &Admission| parent.share_in(pool))
         {
-            self.elsewhere.nested();
+            self.common.elsewhere.nested();
             return Ok(Entered::Go(Slot::Parents(share)));
         }
         let mut wanted = Wanted {
@@ -186,25 +336,37 @@ impl Core {
         match entrance {
             Entrance::Admitted(permit) => Ok(Entered::Go(Slot::Own(permit))),
             Entrance::Parked(ticket) => Ok(Entered::Wait(ticket)),
+            // A dominion that the next policy does not have was closed with this one.
+            Entrance::TurnedAway(Refusal::Closed) if self.is_superseded() => {
+                Err(NotEntered::Superseded)
+            }
+            Entrance::TurnedAway(Refusal::Reloaded) => Err(NotEntered::Superseded),
             Entrance::TurnedAway(refusal) => {
                 let reason = self.explain(refusal, class, dominion);
                 let cost = snapshot.cost();
                 let retry_after = reason
                     .worth_retrying()
                     .then(|| pool.retry_after(class, cost));
-                Err(Rejection::new(policy, reason, retry_after))
+                Err(Rejection::new(policy, reason, retry_after).into())
             }
         }
     }
 
-    /// The dominion of a request, which is none if it is unlimited; nothing if the worker that it asks
-    /// for does not exist.
-    fn dominion_of(&self, facts: &Facts<'_>, bound: Option<usize>) -> Option<Option<usize>> {
-        if facts.worker.is_none() && facts.model.is_none() {
-            // Most requests of a policy without workers: no lock is taken for them.
-            return Some(bound.or(self.policy.fallback_dominion()));
+    /// The dominion of a request, which is none if it is unlimited.
+    fn dominion_of(&self, facts: &Facts<'_>, route: Route) -> Result<Option<usize>, Reason> {
+        // Most requests of a policy without workers: no lock is taken for them.
+        if facts.worker.is_some() || facts.model.is_some() {
+            match self.places().dominion_of(facts.worker, facts.model) {
+                Place::In(dominion) => return Ok(dominion),
+                Place::Nowhere => return Err(Reason::NoEligibleWorker),
+                Place::Anywhere => {}
+            }
         }
-        self.places().dominion_of(facts.worker, facts.model, bound)
+        match route {
+            Route::Any => Ok(self.policy.fallback_dominion()),
+            Route::Dominion(index) => Ok(Some(index)),
+            Route::Gone => Err(Reason::QueueUnavailable),
+        }
     }
 
     /// A pool's refusal with the names that a client is told.
@@ -252,10 +414,14 @@ impl Core {
     }
 
     /// A request is turned away before its class is known.
-    fn reject_unplaced(&self, reason: Reason) -> Rejection {
+    fn reject_unplaced(&self, reason: Reason) -> NotEntered {
+        if self.is_superseded() {
+            // The next policy may have a place for it.
+            return NotEntered::Superseded;
+        }
         let rejection = self.reject(reason);
-        self.elsewhere.rejected(&rejection);
-        rejection
+        self.common.elsewhere.rejected(&rejection);
+        rejection.into()
     }
 
     /// A request is turned away for a reason that the length of no queue tells about.
@@ -275,12 +441,4 @@ fn most_cached<'a, B>(
         .map(|worker| (&**worker, cache.cached_tokens(request, worker)));
     let some = cached.filter(|&(_, tokens)| tokens > 0);
     some.reduce(|best, next| if next.1 > best.1 { next } else { best })
-}
-
-impl Deref for Door {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.0
-    }
 }

@@ -18,6 +18,22 @@ use super::{
 };
 use crate::config;
 
+/// What is left to do after a switch once the caller holds no lock.
+#[derive(Debug)]
+pub(crate) struct Switched {
+    wakes: WakeList,
+    /// Kept because they may be dropped only then.
+    revoked: Vec<Arc<Grant>>,
+}
+
+impl Switched {
+    pub(crate) fn settle(self) {
+        let Self { wakes, revoked } = self;
+        wakes.wake_all();
+        drop(revoked);
+    }
+}
+
 impl Pool {
     /// Turns everybody away who waits, and whoever comes.
     pub(crate) fn close(&self) {
@@ -78,9 +94,13 @@ impl Pool {
     }
 
     /// Selects these local models and no others.
-    pub(crate) fn switch_profile(&self, models: &HashSet<&str>) {
-        let revoked = self.with_state(|state, wakes| state.switch_profile(models, wakes));
-        drop(revoked);
+    #[must_use]
+    pub(crate) fn switch_profile(&self, models: &HashSet<&str>) -> Switched {
+        let mut wakes = WakeList::default();
+        let mut state = self.lock();
+        let revoked = state.switch_profile(models, &mut wakes);
+        state.note_idling();
+        Switched { wakes, revoked }
     }
 
     /// Takes a slot back from a request that runs.

@@ -19,6 +19,7 @@ mod look;
 mod output;
 mod permit;
 mod places;
+mod reload;
 mod revocation;
 mod shares;
 mod snapshot;
@@ -39,13 +40,16 @@ use std::{
 
 use tokio::time::Instant;
 
+use self::state::{Entered, State};
 pub(crate) use self::{
+    control::Switched,
     eligible::Wanted,
     permit::{Grant, Permit, Prefill, Share},
-    places::Places,
+    places::{Place, Places},
     revocation::Revoked,
     tally::{Code, Stage},
     ticket::Ticket,
+    wake::WakeList,
     workers::Condition,
 };
 pub use self::{
@@ -54,11 +58,10 @@ pub use self::{
     },
     tally::{Cancelled, Rejected, Totals},
 };
-use self::{
-    state::{Entered, State},
-    wake::WakeList,
+use crate::{
+    config::{self, PolicyConfig},
+    schedule::Snapshot,
 };
-use crate::{config::PolicyConfig, schedule::Snapshot};
 
 /// A dominion under one policy, or the place of the requests that have none.
 ///
@@ -201,6 +204,19 @@ impl Pool {
                 state: Mutex::new(state),
             }),
         })
+    }
+
+    /// A new dominion whose workers are not those of the policy alone.
+    pub(crate) fn with_workers(
+        policy: &Arc<PolicyConfig>,
+        dominion: Option<usize>,
+        workers: &[Arc<config::Worker>],
+    ) -> Arc<Self> {
+        let pool = Self::new(Arc::clone(policy), dominion);
+        let (pool, wakes) = pool.reload(policy, dominion, workers);
+        // Nobody waits yet.
+        wakes.wake_all();
+        pool
     }
 
     /// The dominion under the policy that is in force by now, if that is another one.

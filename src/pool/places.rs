@@ -1,6 +1,6 @@
 //! Which dominion a request belongs to.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::config::{PolicyConfig, Worker};
 
@@ -11,7 +11,19 @@ pub(crate) struct Places {
     workers: HashMap<String, Option<usize>>,
     /// The dominion of the workers that serve a model, and how many they are.
     models: HashMap<String, (Option<usize>, usize)>,
-    fallback: Option<usize>,
+    /// Those that the policy does not name: they were added while it was in force.
+    added: Vec<Arc<Worker>>,
+}
+
+/// Where a request belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In this dominion, or in none: then it is unlimited.
+    In(Option<usize>),
+    /// Wherever its route says.
+    Anywhere,
+    /// There is no such worker.
+    Nowhere,
 }
 
 impl Places {
@@ -19,29 +31,22 @@ impl Places {
         let mut this = Self {
             workers: HashMap::new(),
             models: HashMap::new(),
-            fallback: policy.fallback_dominion(),
+            added: Vec::new(),
         };
         for worker in &policy.workers {
-            this.add(worker);
+            this.place(worker);
         }
         this
     }
 
-    /// The dominion of a request, which is none if it is unlimited; nothing if there is no such
-    /// worker. `bound` is the dominion of the route, if the layer was bound to one.
-    pub(crate) fn dominion_of(
-        &self,
-        worker: Option<&str>,
-        model: Option<&str>,
-        bound: Option<usize>,
-    ) -> Option<Option<usize>> {
+    /// Where a request belongs by its worker or model.
+    pub(crate) fn dominion_of(&self, worker: Option<&str>, model: Option<&str>) -> Place {
         if let Some(worker) = worker {
-            return self.workers.get(worker).copied();
+            let place = self.workers.get(worker);
+            return place.map_or(Place::Nowhere, |&dominion| Place::In(dominion));
         }
-        if let Some(&(dominion, _)) = model.and_then(|model| self.models.get(model)) {
-            return Some(dominion);
-        }
-        Some(bound.or(self.fallback))
+        let place = model.and_then(|model| self.models.get(model));
+        place.map_or(Place::Anywhere, |&(dominion, _)| Place::In(dominion))
     }
 
     /// The dominion of a worker, if there is such a worker.
@@ -59,7 +64,18 @@ impl Places {
         worker.models.iter().find(elsewhere).map(String::as_str)
     }
 
-    pub(crate) fn add(&mut self, worker: &Worker) {
+    /// A worker that the policy does not name.
+    pub(crate) fn add(&mut self, worker: &Arc<Worker>) {
+        self.added.push(Arc::clone(worker));
+        self.place(worker);
+    }
+
+    /// The workers that the policy does not name.
+    pub(crate) fn added(&self) -> &[Arc<Worker>] {
+        &self.added
+    }
+
+    fn place(&mut self, worker: &Worker) {
         self.workers.insert(worker.id.to_string(), worker.dominion);
         for model in &worker.models {
             self.models
@@ -74,6 +90,7 @@ impl Places {
         if self.workers.remove(id).is_none() {
             return;
         }
+        self.added.retain(|worker| &*worker.id != id);
         for model in models {
             if let Some((_, workers)) = self.models.get_mut(model) {
                 *workers -= 1;

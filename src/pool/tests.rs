@@ -26,6 +26,34 @@ endpoints:
   - {id: w2, dominion: pool, models: [n]}
 ";
 
+/// Policies that follow one another: classes change their order, their rules and their neighbours,
+/// workers come and go.
+const OTHERS: [&str; 3] = [
+    "
+default_policy_family: c
+uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
+policy_classes:
+  - {name: d, policy_family: d, cache_bucket: all, quantum: 5}
+  - {name: c, policy_family: c, cache_bucket: all, quantum: 1, queue_policy: wspt, prefill_busy_threshold: 9}
+  - {name: a, policy_family: a, cache_bucket: all, quantum: 70, max_hold_ms: 10}
+dominions:
+  - {id: other, kind: remote}
+  - {id: pool, kind: remote, max_concurrency: 2, max_queue: 3, fair_unit: tokens}
+endpoints:
+  - {id: w2, dominion: pool, max_num_batched_tokens: 4, models: [m]}
+  - {id: w3, dominion: pool, models: [n]}
+",
+    "
+default_policy_family: b
+uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
+policy_classes:
+  - {name: b, policy_family: b, cache_bucket: all, quantum: 4, prefill_busy_threshold: 30}
+dominions:
+  - {id: pool, kind: remote, max_concurrency: 5, max_queue: 30, fair_scheduling: false}
+",
+    POLICY,
+];
+
 #[derive(Clone, Debug)]
 enum Operation {
     Arrive(Fields),
@@ -50,6 +78,7 @@ enum Operation {
     /// A running request's slot is taken back, if it can be.
     Revoke(usize),
     Switch(Vec<&'static str>),
+    Reload(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -115,6 +144,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (1..16usize).prop_map(Operation::SetQueue),
         1 => which().prop_map(Operation::Revoke),
         1 => prop::collection::vec(worker(), 0..5).prop_map(Operation::Switch),
+        1 => (0..OTHERS.len()).prop_map(Operation::Reload),
     ]
 }
 
@@ -132,6 +162,8 @@ struct World {
     held: Vec<Share>,
     /// How many slots were in use when they were last counted.
     in_use: usize,
+    /// Some policy had no turns of clients: those who waited then have lost their labels.
+    relabelled: bool,
 }
 
 /// True if the slot was taken back.
@@ -145,7 +177,7 @@ fn pick(which: usize, length: usize) -> Option<usize> {
 }
 
 impl World {
-    fn apply(&mut self, pool: &Arc<Pool>, operation: Operation) {
+    fn apply(&mut self, pool: &mut Arc<Pool>, operation: Operation) {
         match operation {
             Operation::Arrive(fields) => self.arrive(pool, fields),
             Operation::Poll(which) => {
@@ -203,7 +235,8 @@ impl World {
                     .block_on(tokio::time::advance(Duration::from_millis(milliseconds)));
             }
             Operation::AddWorker(id, model, local) => {
-                if pool.lock().workers.index(id).is_none() {
+                let known = pool.lock().workers.index(id).is_some();
+                if !known {
                     let endpoint = config::Endpoint {
                         id: id.into(),
                         protocol: None,
@@ -239,9 +272,10 @@ impl World {
                     pool.revoke(&grant, Revoked::HoldExpired);
                 }
             }
+            Operation::Reload(which) => self.reload(pool, which),
             Operation::Switch(models) => {
                 let models: HashSet<&str> = models.into_iter().collect();
-                pool.switch_profile(&models);
+                pool.switch_profile(&models).settle();
                 let state = pool.lock();
                 let unloaded = |running: &&Running| {
                     let worker = running.permit.grant().assigned.index;
@@ -258,11 +292,55 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, pool: &Arc<Pool>, fields: Fields) {
+    fn reload(&mut self, pool: &mut Arc<Pool>, which: usize) {
+        let policy: PolicyConfig = OTHERS[which].parse().unwrap();
+        let dominion = policy.dominions.iter().position(|it| &*it.id == "pool");
+        let here = |worker: &&Arc<config::Worker>| worker.dominion == dominion;
+        let workers: Vec<_> = policy.workers.iter().filter(here).cloned().collect();
+        let stale = Arc::clone(pool);
+        let (next, wakes) = pool.reload(&Arc::new(policy), dominion, &workers);
+        wakes.wake_all();
+        *pool = next;
+        self.relabelled |= which == 1;
+        for (fields, _) in &mut self.parked {
+            let class = ["a", "b", "c", "d"][fields.class];
+            if pool.policy.class_index(None, class).is_none() {
+                // It asked for no class in particular.
+                let default = &pool.policy.classes[pool.policy.class_of(None, None, 0)];
+                fields.class = ["a", "b", "c", "d"]
+                    .iter()
+                    .position(|name| **name == *default.name)
+                    .unwrap();
+            }
+        }
+        // Who was measured by the policy before is not let in by it.
+        let late = stale.enter(&Arrival {
+            class: 0,
+            snapshot: Snapshot::new(1, 0),
+            strict_priority: 0,
+            priority_jump: 0.0,
+            client: None,
+            hint: None,
+            wanted: Wanted::default(),
+            max_queue_wait: None,
+        });
+        assert!(matches!(late, Entrance::TurnedAway(Refusal::Reloaded)));
+    }
+
+    fn arrive(&mut self, pool: &Arc<Pool>, mut fields: Fields) {
+        let class = pool
+            .policy
+            .class_index(None, ["a", "b", "c", "d"][fields.class]);
+        let class = class.unwrap_or_else(|| pool.policy.class_of(None, None, 0));
+        let name = &pool.policy.classes[class].name;
+        fields.class = ["a", "b", "c", "d"]
+            .iter()
+            .position(|known| **known == **name)
+            .unwrap();
         let client = format!("client-{}", fields.client);
         let tolerations = ["taint".to_owned()];
         let entrance = pool.enter(&Arrival {
-            class: fields.class,
+            class,
             snapshot: Snapshot::new(fields.raw, fields.cached),
             strict_priority: fields.tier,
             priority_jump: 0.0,
@@ -320,7 +398,7 @@ impl World {
         );
         self.in_use = audit.in_use;
 
-        let totals = state.totals.iter();
+        let totals = state.totals.iter().chain([&state.former]);
         let (arrived, settled) = totals.fold((0, 0), |(arrived, settled), class| {
             (arrived + class.arrived, settled + class.settled())
         });
@@ -345,7 +423,7 @@ impl World {
         assert_eq!(audit.prefill, prefill, "prefill by worker");
 
         let mut labels = BTreeMap::new();
-        let mut backlog = [(0, 0, 0); 3];
+        let mut backlog = [(0, 0, 0); 4];
         for (fields, _) in &queued {
             *labels.entry(fields.client).or_insert(0) += 1;
             let class = &mut backlog[fields.class];
@@ -353,12 +431,22 @@ impl World {
             class.1 += fields.raw;
             class.2 += fields.cached.min(fields.raw);
         }
-        assert_eq!(
-            audit.labels,
-            labels.len(),
-            "labels under which somebody waits"
-        );
-        assert_eq!(audit.backlog, backlog, "what is queued by class");
+        if !self.relabelled {
+            assert_eq!(
+                audit.labels,
+                labels.len(),
+                "labels under which somebody waits"
+            );
+        }
+        let names = state.policy.classes.iter().map(|class| &*class.name);
+        for (name, counted) in names.zip(&audit.backlog) {
+            let class = ["a", "b", "c", "d"].iter().position(|known| *known == name);
+            assert_eq!(
+                counted,
+                &backlog[class.unwrap()],
+                "what is queued in {name}"
+            );
+        }
 
         assert!(
             audit.in_use >= slots || audit.dispatchable == 0,
@@ -405,10 +493,10 @@ proptest! {
             // As local models are, which a profile may leave out.
             Arc::make_mut(&mut policy.workers[index]).endpoint = None;
         }
-        let pool = Pool::new(Arc::new(policy), Some(0));
+        let mut pool = Pool::new(Arc::new(policy), Some(0));
         let mut world = World::default();
         for operation in operations {
-            world.apply(&pool, operation);
+            world.apply(&mut pool, operation);
             world.recount(&pool);
         }
         if closes {

@@ -58,6 +58,16 @@ impl Condition {
 }
 
 impl Worker {
+    fn idle(configured: Option<Arc<config::Worker>>, groups: Vec<u32>) -> Self {
+        Self {
+            configured,
+            prefill: 0,
+            in_flight: 0,
+            groups,
+            condition: Condition::default(),
+        }
+    }
+
     fn load(&self, index: u32) -> Load {
         (self.prefill, self.in_flight, index)
     }
@@ -125,10 +135,7 @@ impl Workers {
             bars: Vec::new(),
             demands: Vec::new(),
         };
-        for class in &policy.classes {
-            let demand = this.demand(class.busy);
-            this.demands.push(demand);
-        }
+        this.set_demands(policy);
         this.groups.push(Group::new(this.bars.len()));
         for worker in policy
             .workers
@@ -142,6 +149,111 @@ impl Workers {
             let _ = this.add(None);
         }
         this
+    }
+
+    fn set_demands(&mut self, policy: &PolicyConfig) {
+        self.bars.clear();
+        self.demands.clear();
+        for class in &policy.classes {
+            let demand = self.demand(class.busy);
+            self.demands.push(demand);
+        }
+    }
+
+    /// Goes over to another policy, under which the dominion has `wanted` workers. Those that have a
+    /// worker's id keep what it has in hand, and its conditions; the others are removed, as with
+    /// [`remove`](Self::remove). Whoever was eligible for a model stays so.
+    pub(super) fn reload(&mut self, policy: &PolicyConfig, wanted: &[Arc<config::Worker>]) {
+        let gone = |id: &&Arc<str>| !wanted.iter().any(|worker| worker.id == **id);
+        let gone: Vec<Arc<str>> = self.by_id.keys().filter(gone).cloned().collect();
+        for id in gone {
+            let index = self.by_id.remove(&id);
+            if let Some(worker) = index.and_then(|index| self.workers.get_mut(index as usize)) {
+                worker.condition.removed = true;
+            }
+        }
+        for worker in wanted {
+            let groups = self.groups_of(&worker.models);
+            match self.index(&worker.id) {
+                Some(index) => {
+                    let known = &mut self.workers[index as usize];
+                    known.configured = Some(Arc::clone(worker));
+                    known.groups = groups;
+                }
+                None => {
+                    let index = self.workers.len() as u32;
+                    self.by_id.insert(Arc::clone(&worker.id), index);
+                    self.workers
+                        .push(Worker::idle(Some(Arc::clone(worker)), groups));
+                }
+            }
+        }
+        let implicit = |worker: &&mut Worker| worker.configured.is_none();
+        match self.workers.iter_mut().find(implicit) {
+            Some(implicit) => implicit.condition.removed = !wanted.is_empty(),
+            None if wanted.is_empty() => self.workers.push(Worker::idle(None, vec![ALL])),
+            None => {}
+        }
+        self.set_demands(policy);
+        self.recount();
+    }
+
+    /// Counts anew all that is kept count of.
+    fn recount(&mut self) {
+        for bar in &mut self.bars {
+            let busy = |worker: &Worker| worker.exceeds(&bar.threshold);
+            bar.busy = self.workers.iter().map(busy).collect();
+        }
+        let Self {
+            workers,
+            groups,
+            group_of_model,
+            bars,
+            ..
+        } = self;
+        for group in groups.iter_mut() {
+            *group = Group::new(bars.len());
+        }
+        for (index, worker) in (0..).zip(workers.iter()) {
+            if worker.condition.removed {
+                continue;
+            }
+            let open = worker.condition.open_to_all();
+            for &group in &worker.groups {
+                let group = &mut groups[group as usize];
+                group.add(index, |member| {
+                    let worker = &workers[member as usize];
+                    (worker.load(member), worker.condition.open_to_all())
+                });
+                if !open {
+                    group.set_open(worker.load(index), false);
+                    continue;
+                }
+                for (bar, _) in (0..)
+                    .zip(bars.iter())
+                    .filter(|(_, bar)| bar.busy[index as usize])
+                {
+                    group.count_busy(bar, true);
+                }
+            }
+        }
+        group_of_model.retain(|_, group| !groups[*group as usize].members().is_empty());
+    }
+
+    /// The groups of a worker that serves these models.
+    fn groups_of(&mut self, models: &[String]) -> Vec<u32> {
+        let mut groups = vec![ALL];
+        for model in models {
+            let next = self.groups.len() as u32;
+            let group = *self.group_of_model.entry(model.clone()).or_insert(next);
+            if group == next {
+                self.groups.push(Group::new(self.bars.len()));
+            }
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        groups
     }
 
     fn demand(&mut self, threshold: BusyThreshold) -> Demand {
@@ -178,25 +290,9 @@ impl Workers {
             }
         }
         let index = self.workers.len() as u32;
-        let mut groups = vec![ALL];
-        for model in configured.iter().flat_map(|worker| &worker.models) {
-            let next = self.groups.len() as u32;
-            let group = *self.group_of_model.entry(model.clone()).or_insert(next);
-            if group == next {
-                self.groups.push(Group::new(self.bars.len()));
-            }
-            if !groups.contains(&group) {
-                groups.push(group);
-            }
-        }
-        let worker = Worker {
-            configured,
-            prefill: 0,
-            in_flight: 0,
-            groups,
-            condition: Condition::default(),
-        };
-        self.workers.push(worker);
+        let models = configured.as_ref().map(|worker| &*worker.models);
+        let groups = self.groups_of(models.unwrap_or_default());
+        self.workers.push(Worker::idle(configured, groups));
         let Self {
             workers, groups, ..
         } = self;

@@ -102,7 +102,8 @@ impl Class {
         first
     }
 
-    /// All requests, in no order.
+    /// All requests, lane by lane, each lane's by tier and then client by client in the order of
+    /// their turns.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         let lanes = [&self.shared].into_iter().chain(self.exact.values());
         lanes.flat_map(Lane::keys)

@@ -93,7 +93,7 @@ impl Lane {
         }
     }
 
-    /// All requests, in no order.
+    /// All requests, by tier, then client by client in the order of their turns.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         let turns = self.tiers.values().flatten();
         turns.flat_map(|turn| turn.queue.values().copied())

@@ -41,6 +41,7 @@ mod clients;
 mod lane;
 mod order;
 mod preview;
+mod rearrange;
 mod ring;
 mod snapshot;
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub(crate) use self::{
     lane::LaneId,
     order::{Rank, Score},
     preview::Seen,
+    rearrange::Successor,
     ring::{Entry, Gate, Key, Schedule},
     snapshot::Snapshot,
 };

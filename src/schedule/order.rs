@@ -62,6 +62,15 @@ impl Rank {
         }
     }
 
+    /// The same tier and arrival with another score.
+    pub(crate) fn rescored(self, score: Score) -> Self {
+        let place = Place {
+            score,
+            ..self.place
+        };
+        Self { place, ..self }
+    }
+
     pub(crate) fn strict_priority(&self) -> u32 {
         self.tier.0
     }

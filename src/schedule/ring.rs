@@ -120,23 +120,31 @@ impl<T> Schedule<T> {
 
     /// Adds a request. O(log n).
     pub(crate) fn push(&mut self, entry: Entry<T>, gate: &impl Gate<T>) -> Key {
-        let Entry {
+        // A queue of 2^32 requests does not fit in memory.
+        let key = Key(self.entries.insert(entry) as u32);
+        self.enqueue(key, gate);
+        key
+    }
+
+    /// Puts an entry into the queue of its class.
+    pub(super) fn enqueue(&mut self, key: Key, gate: &impl Gate<T>) {
+        let Some(&Entry {
             class,
             lane,
             client,
             rank,
             snapshot,
             ..
-        } = entry;
-        // A queue of 2^32 requests does not fit in memory.
-        let key = Key(self.entries.insert(entry) as u32);
+        }) = self.entries.get(key.index())
+        else {
+            return;
+        };
         if self.classes[class].is_empty() {
             self.backlogged.insert(class);
         }
         if self.classes[class].push(lane, client, rank, key, snapshot) {
             self.recheck(class, lane, gate);
         }
-        key
     }
 
     /// Takes a request out that is not to be served. O(log n).

@@ -1,0 +1,132 @@
+//! Replacing the policy while requests wait and run.
+
+use std::{collections::HashSet, sync::Arc};
+
+use super::{
+    ChangeError,
+    shared::{Core, Hub},
+};
+use crate::{
+    config::{self, PolicyConfig},
+    pool::{Places, Pool, Switched, WakeList},
+};
+
+/// Puts a layer under another policy. Everything that is woken for it is woken once no lock is held.
+pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<(), ChangeError> {
+    let policy = Arc::new(policy);
+    let mut changes = Changes::default();
+    {
+        let reloading = hub.reloading();
+        let before = hub.current();
+        if let Some(name) = &reloading.profile {
+            if !policy.model_profiles.iter().any(|it| it.name == *name) {
+                return Err(ChangeError::ProfileInForce { name: name.clone() });
+            }
+        }
+        // Nobody changes the workers of the old policy from here on.
+        let places_before = before.places_mut();
+        let (places, added) = places(&before, places_before.added(), &policy);
+        let workers = |dominion: Option<usize>| -> Vec<_> {
+            let all = policy.workers.iter().chain(&added);
+            all.filter(|worker| worker.dominion == dominion)
+                .cloned()
+                .collect()
+        };
+        let mut reload = |pool: &Pool, dominion| {
+            let (pool, wakes) = pool.reload(&policy, dominion, &workers(dominion));
+            changes.wakes.push(wakes);
+            pool
+        };
+        let dominions = policy.dominions.iter().enumerate();
+        let dominions = dominions.map(|(index, dominion)| {
+            let known = before.dominion_ids().position(|id| *id == *dominion.id);
+            match known {
+                Some(known) => reload(before.pool(Some(known)), Some(index)),
+                None => Pool::with_workers(&policy, Some(index), &workers(Some(index))),
+            }
+        });
+        let dominions = dominions.collect();
+        let unlimited = reload(before.pool(None), None);
+        let next = before.next(Arc::clone(&policy), dominions, unlimited, places);
+        // Closed below, once another policy is in force: those who come to one of them look again.
+        changes.gone = before.gone_in(&next);
+        if let Some(name) = &reloading.profile {
+            changes.switched = select(&next, name)?;
+        }
+        hub.supersede(Arc::clone(&next));
+        drop(places_before);
+        changes.next = Some(next);
+    }
+    changes.settle();
+    Ok(())
+}
+
+/// Loads the local models of a profile, as far as the layer knows.
+pub(super) fn select(core: &Core, name: &str) -> Result<Vec<Switched>, ChangeError> {
+    let profiles = &core.policy().model_profiles;
+    let profile = profiles.iter().find(|profile| profile.name == name);
+    let profile = profile.ok_or_else(|| ChangeError::UnknownProfile {
+        name: name.to_owned(),
+    })?;
+    let models: HashSet<&str> = profile.models.iter().map(String::as_str).collect();
+    Ok(core
+        .pools()
+        .map(|pool| pool.switch_profile(&models))
+        .collect())
+}
+
+/// Where the workers are under a policy, those included that were added while another was in force,
+/// unless the policy has no place for them.
+fn places(
+    before: &Core,
+    added: &[Arc<config::Worker>],
+    policy: &PolicyConfig,
+) -> (Places, Vec<Arc<config::Worker>>) {
+    let mut places = Places::new(policy);
+    let mut kept = Vec::new();
+    for worker in added {
+        let dominion = match worker.dominion {
+            None => None,
+            Some(index) => {
+                let id = &before.policy().dominions[index].id;
+                let known = |it: &config::Dominion| it.id == *id && !it.local;
+                let Some(index) = policy.dominions.iter().position(known) else {
+                    continue;
+                };
+                Some(index)
+            }
+        };
+        let worker = Arc::new(config::Worker {
+            dominion,
+            ..config::Worker::clone(worker)
+        });
+        let is_known = places.of_worker(&worker.id).is_some();
+        if is_known || places.model_elsewhere(&worker).is_some() {
+            continue;
+        }
+        places.add(&worker);
+        kept.push(worker);
+    }
+    (places, kept)
+}
+
+/// What is left to do once no lock is held.
+#[derive(Default)]
+struct Changes {
+    wakes: Vec<WakeList>,
+    switched: Vec<Switched>,
+    /// Dominions that the new policy does not have.
+    gone: Vec<Arc<Pool>>,
+    next: Option<Arc<Core>>,
+}
+
+impl Changes {
+    fn settle(self) {
+        self.wakes.into_iter().for_each(WakeList::wake_all);
+        self.switched.into_iter().for_each(Switched::settle);
+        self.gone.iter().for_each(|pool| pool.close());
+        if let Some(next) = self.next {
+            next.apply_read_ahead();
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Going over to another policy while requests wait and run.
+//!
+//! Classes are known again by their names, workers by their ids. Who waits keeps its place and its
+//! time of arrival; who runs keeps its slot, under the rules that it was given it by.
+
+use std::sync::Arc;
+
+use super::{
+    Pool, Refused,
+    state::{ClassRules, State},
+    tally::Totals,
+    waiter::{Status, Waiter},
+    wake::WakeList,
+};
+use crate::{
+    config::{self, PolicyConfig},
+    schedule::{ClientId, Score, Snapshot, Successor},
+};
+
+impl Pool {
+    /// Puts the dominion under another policy, with these workers. From then on only arrivals by the
+    /// new pool are let in. The wakes are for when the caller holds no lock either.
+    pub(crate) fn reload(
+        &self,
+        policy: &Arc<PolicyConfig>,
+        dominion: Option<usize>,
+        workers: &[Arc<config::Worker>],
+    ) -> (Arc<Self>, WakeList) {
+        let mut wakes = WakeList::default();
+        let mut state = self.lock();
+        state.reload(self.queue.epoch, policy, dominion, workers, &mut wakes);
+        state.note_idling();
+        let pool = Self {
+            policy: Arc::clone(policy),
+            dominion,
+            generation: state.generation,
+            queue: Arc::clone(&self.queue),
+        };
+        (Arc::new(pool), wakes)
+    }
+}
+
+/// Where the classes of one policy are in another.
+struct Moves<'a> {
+    policy: &'a PolicyConfig,
+    /// By the old index.
+    now: Vec<Option<usize>>,
+    /// Waiters that came to another class, by their old and their new one.
+    moved: Vec<(usize, usize)>,
+}
+
+impl Moves<'_> {
+    /// The class of a waiter: that of the same name, or what the new policy makes of it.
+    fn class(&mut self, former: usize, waiter: &Waiter, snapshot: Snapshot) -> usize {
+        if let Some(class) = self.now[former] {
+            return class;
+        }
+        let asked = &waiter.asked;
+        let (model, hint) = (asked.model.as_deref(), asked.hint.as_deref());
+        let class = self.policy.class_of(model, hint, snapshot.uncached());
+        self.moved.push((former, class));
+        class
+    }
+}
+
+impl State {
+    fn reload(
+        &mut self,
+        epoch: tokio::time::Instant,
+        policy: &Arc<PolicyConfig>,
+        dominion: Option<usize>,
+        workers: &[Arc<config::Worker>],
+        wakes: &mut WakeList,
+    ) {
+        let class_before = |class: &config::PolicyClass| {
+            self.policy
+                .class_index(class.profile.as_deref(), &class.name)
+        };
+        let former: Vec<Option<usize>> = policy.classes.iter().map(class_before).collect();
+        let mut moves = Moves {
+            policy,
+            now: vec![None; self.policy.classes.len()],
+            moved: Vec::new(),
+        };
+        for (class, former) in former.iter().enumerate() {
+            if let Some(former) = *former {
+                moves.now[former] = Some(class);
+            }
+        }
+        let limits = dominion.map(|index| &policy.dominions[index]);
+        let fair = limits.is_some_and(|dominion| dominion.fair_scheduling);
+
+        self.workers.reload(policy, workers);
+        self.classes = policy.classes.iter().map(ClassRules::new).collect();
+        let ring: Vec<Successor> = policy
+            .classes
+            .iter()
+            .zip(&former)
+            .map(|(class, &former)| Successor {
+                quantum: class.quantum.get(),
+                former,
+            })
+            .collect();
+        let Self {
+            schedule,
+            waiters,
+            clients,
+            classes,
+            ..
+        } = self;
+        schedule.rearrange(
+            &ring,
+            limits
+                .map(|dominion| dominion.fair_unit)
+                .unwrap_or_default(),
+            |entry| {
+                if let Some(waiter) = waiters.get(entry.payload.waiter) {
+                    entry.class = moves.class(entry.class, waiter, entry.snapshot);
+                    let score = Score::new(
+                        classes[entry.class].order,
+                        waiter.arrived.saturating_duration_since(epoch),
+                        waiter.asked.priority_jump,
+                        entry.snapshot.cost(),
+                    );
+                    entry.rank = entry.rank.rescored(score);
+                }
+                if self.fair && !fair {
+                    clients.leave(entry.client);
+                    entry.client = ClientId::SHARED;
+                } else if fair && !self.fair {
+                    // It came without a label, and is one of those who have none.
+                    entry.client = clients.join(None);
+                }
+            },
+            &self.workers,
+        );
+        for (_, waiter) in waiters.iter_mut() {
+            if let Status::Granted {
+                class, snapshot, ..
+            } = waiter.status
+            {
+                let now = moves.class(class, waiter, snapshot);
+                if let Status::Granted { class, .. } = &mut waiter.status {
+                    *class = now;
+                }
+            }
+        }
+        let Moves { moved, .. } = moves;
+        self.carry_totals(&former, &moved);
+
+        self.policy = Arc::clone(policy);
+        self.dominion = dominion;
+        self.generation += 1;
+        self.max_concurrency = limits.and_then(|dominion| dominion.max_concurrency);
+        self.max_queue = limits.map(|dominion| dominion.max_queue);
+        self.reject = limits.is_some_and(|dominion| dominion.reject);
+        self.fair = fair;
+
+        for waiter in self.queued(|parked| !self.workers.any_left(&parked.eligible)) {
+            self.refuse(waiter, Refused::NoEligibleWorker, wakes);
+        }
+        self.arbitrate(wakes);
+    }
+
+    /// The counts go with their classes; those of classes that are no more are kept together.
+    fn carry_totals(&mut self, former: &[Option<usize>], moved: &[(usize, usize)]) {
+        self.shares.rearrange(former);
+        let mut before: Vec<Option<Totals>> = self.totals.drain(..).map(Some).collect();
+        self.totals = former
+            .iter()
+            .map(|former| former.and_then(|former| before[former].take()))
+            .map(Option::unwrap_or_default)
+            .collect();
+        // Who waits is counted where its outcome will be.
+        for &(old, new) in moved {
+            if let Some(totals) = &mut before[old] {
+                totals.arrived = totals.arrived.saturating_sub(1);
+            }
+            self.totals[new].arrived += 1;
+        }
+        for gone in before.into_iter().flatten() {
+            self.former.absorb(&gone);
+        }
+    }
+}
