@@ -240,8 +240,11 @@ impl Scene {
     }
 
     pub fn new(config: PolicyConfig) -> Self {
+        Self::around(PolicyQueueLayer::new(config))
+    }
+
+    pub fn around(layer: PolicyQueueLayer) -> Self {
         let desk = Desk::default();
-        let layer = PolicyQueueLayer::new(config);
         Self {
             service: layer.layer(desk.clone()),
             layer,

@@ -5,7 +5,9 @@
 use std::{task::Poll, time::Duration};
 
 use http::{HeaderName, HeaderValue, Request, Response};
-use tower_policy_queue::{PolicyQueueHandle, QueueHints, Rejection, ResponseBody};
+use tower_policy_queue::{
+    PolicyQueueHandle, PolicyQueueLayer, QueueHints, Rejection, ResponseBody,
+};
 
 use crate::common::{
     NoBody,
@@ -97,6 +99,15 @@ impl Hall {
         Self {
             handle: scene.layer.handle(),
             scene,
+            guests: Vec::new(),
+        }
+    }
+
+    /// Another desk behind the same layer.
+    pub fn around(layer: &PolicyQueueLayer) -> Self {
+        Self {
+            handle: layer.handle(),
+            scene: Scene::around(layer.clone()),
             guests: Vec::new(),
         }
     }
