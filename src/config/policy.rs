@@ -204,6 +204,8 @@ pub(crate) struct Dominion {
     pub(crate) max_queue: usize,
     /// `policy: reject`: a request that cannot start at once is turned away.
     pub(crate) reject: bool,
+    /// Otherwise all that its limits would do is counted, and nobody waits or is turned away.
+    pub(crate) enforce: bool,
     pub(crate) fair_scheduling: bool,
     pub(crate) fair_unit: FairUnit,
 }

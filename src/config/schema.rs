@@ -99,6 +99,7 @@ pub(super) struct RawDominion {
     pub(super) max_concurrency: Option<Whole>,
     pub(super) max_queue: Option<Whole>,
     pub(super) policy: Option<String>,
+    pub(super) enforce: Option<bool>,
     pub(super) fair_scheduling: Option<bool>,
     pub(super) fair_unit: Option<String>,
     pub(super) vram_gb: Option<Number>,

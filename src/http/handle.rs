@@ -397,11 +397,7 @@ impl PolicyQueueHandle {
         }
     }
 
-    fn set_condition(
-        &self,
-        id: &str,
-        change: impl FnOnce(&mut Condition),
-    ) -> Result<(), ChangeError> {
+    fn set_condition(&self, id: &str, change: impl Fn(&mut Condition)) -> Result<(), ChangeError> {
         // Whoever it wakes may look for a place.
         let core = self.hub.settled();
         let dominion = core.places().of_worker(id);

@@ -293,9 +293,14 @@ impl Core {
     ) -> Result<Entered, NotEntered> {
         let policy = &*self.policy;
         let facts = Facts::gather(request, said, &policy.headers);
-        let facts = facts.map_err(|reason| self.reject_unplaced(reason))?;
-        let dominion = self.dominion_of(&facts, route);
-        let dominion = dominion.map_err(|reason| self.reject_unplaced(reason))?;
+        let facts = match facts {
+            Ok(facts) => facts,
+            Err(reason) => return self.unplaced_request(reason, route),
+        };
+        let dominion = match self.dominion_of(&facts, route) {
+            Ok(dominion) => dominion,
+            Err(reason) => return self.unplaced_request(reason, route),
+        };
         let pool = self.pool(dominion);
         if let Some(share) = request
             .extensions()
@@ -413,15 +418,24 @@ impl Core {
         })
     }
 
-    /// A request is turned away before its class is known.
-    fn reject_unplaced(&self, reason: Reason) -> NotEntered {
+    /// A request whose class cannot be known: it is turned away, or, where the dominion of its route
+    /// is not enforced, goes its way without one.
+    fn unplaced_request(&self, reason: Reason, route: Route) -> Result<Entered, NotEntered> {
         if self.is_superseded() {
             // The next policy may have a place for it.
-            return NotEntered::Superseded;
+            return Err(NotEntered::Superseded);
         }
         let rejection = self.reject(reason);
         self.common.elsewhere.rejected(&rejection);
-        rejection.into()
+        let dominion = match route {
+            Route::Any => self.policy.fallback_dominion(),
+            Route::Dominion(index) => Some(index),
+            Route::Gone => None,
+        };
+        if dominion.is_some_and(|index| !self.policy.dominions[index].enforce) {
+            return Ok(Entered::Go(Slot::None));
+        }
+        Err(rejection.into())
     }
 
     /// A request is turned away for a reason that the length of no queue tells about.

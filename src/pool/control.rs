@@ -7,6 +7,8 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use tokio::time::Instant;
+
 use super::{
     Grant, Pool, Refused,
     alarm::Alarm,
@@ -42,23 +44,30 @@ impl Pool {
 
     /// More slots are handed out at once; of fewer, none is taken from anybody.
     pub(crate) fn set_max_concurrency(&self, slots: Option<usize>) {
-        self.with_state(|state, wakes| {
-            state.max_concurrency = slots;
-            state.arbitrate(wakes);
+        self.with_state(|state, wakes| match &mut state.shadow {
+            Some(shadow) => shadow.change(Instant::now(), |state, wakes| {
+                state.set_max_concurrency(slots, wakes);
+            }),
+            None => state.set_max_concurrency(slots, wakes),
         });
     }
 
     /// Nobody is evicted from a queue that is longer already.
     pub(crate) fn set_max_queue(&self, max_queue: usize) {
-        self.with_state(|state, _| state.max_queue = Some(max_queue));
+        self.with_state(|state, _| match &mut state.shadow {
+            Some(shadow) => shadow.state.max_queue = Some(max_queue),
+            None => state.max_queue = Some(max_queue),
+        });
     }
 
     /// The answer is to be woken once the caller holds no lock either.
     pub(crate) fn add_worker(&self, worker: Arc<config::Worker>) -> WakeList {
         let mut wakes = WakeList::default();
         let mut state = self.lock();
-        let flipped = state.workers.add(Some(worker));
-        state.changed([flipped], &mut wakes);
+        state.everywhere(&mut wakes, |state, wakes| {
+            let flipped = state.workers.add(Some(Arc::clone(&worker)));
+            state.changed([flipped], wakes);
+        });
         state.note_idling();
         wakes
     }
@@ -72,24 +81,25 @@ impl Pool {
         let models = index
             .map(|index| state.workers.models(index))
             .unwrap_or_default();
-        if let Some(flipped) = state.workers.remove(id) {
-            let stranded = state.queued(|parked| !state.workers.any_left(&parked.eligible));
-            for waiter in stranded {
-                state.refuse(waiter, Refused::NoEligibleWorker, &mut wakes);
+        state.everywhere(&mut wakes, |state, wakes| {
+            if let Some(flipped) = state.workers.remove(id) {
+                state.refuse_stranded(wakes);
+                state.changed([flipped], wakes);
             }
-            state.changed([flipped], &mut wakes);
-            state.note_idling();
-        }
+        });
+        state.note_idling();
         (models, wakes)
     }
 
     /// Changes who may go to a worker.
-    pub(crate) fn set_condition(&self, id: &str, change: impl FnOnce(&mut Condition)) {
+    pub(crate) fn set_condition(&self, id: &str, change: impl Fn(&mut Condition)) {
         self.with_state(|state, wakes| {
-            if let Some(index) = state.workers.index(id) {
-                let flipped = state.workers.set_condition(index, change);
-                state.changed([flipped], wakes);
-            }
+            state.everywhere(wakes, |state, wakes| {
+                if let Some(index) = state.workers.index(id) {
+                    let flipped = state.workers.set_condition(index, &change);
+                    state.changed([flipped], wakes);
+                }
+            });
         });
     }
 
@@ -98,7 +108,10 @@ impl Pool {
     pub(crate) fn switch_profile(&self, models: &HashSet<&str>) -> Switched {
         let mut wakes = WakeList::default();
         let mut state = self.lock();
-        let revoked = state.switch_profile(models, &mut wakes);
+        let mut revoked = Vec::new();
+        state.everywhere(&mut wakes, |state, wakes| {
+            revoked.extend(state.switch_profile(models, wakes));
+        });
         state.note_idling();
         Switched { wakes, revoked }
     }
@@ -149,6 +162,30 @@ impl Pool {
 }
 
 impl State {
+    fn set_max_concurrency(&mut self, slots: Option<usize>, wakes: &mut WakeList) {
+        self.max_concurrency = slots;
+        self.arbitrate(wakes);
+    }
+
+    /// Makes a change here and, where the dominion is not enforced, in its shadow.
+    fn everywhere(
+        &mut self,
+        wakes: &mut WakeList,
+        mut change: impl FnMut(&mut Self, &mut WakeList),
+    ) {
+        change(self, wakes);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.change(Instant::now(), change);
+        }
+    }
+
+    /// Refuses those who could go to no worker that is left.
+    pub(super) fn refuse_stranded(&mut self, wakes: &mut WakeList) {
+        for waiter in self.queued(|parked| !self.workers.any_left(&parked.eligible)) {
+            self.refuse(waiter, Refused::NoEligibleWorker, wakes);
+        }
+    }
+
     /// After workers changed: who waits may go now.
     fn changed(&mut self, flipped: impl IntoIterator<Item = Flipped>, wakes: &mut WakeList) {
         for flipped in flipped {

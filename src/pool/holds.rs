@@ -8,8 +8,6 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use super::{Grant, revocation::Revoked, state::State, waiter::Status, wake::WakeList};
 
 impl State {
@@ -38,7 +36,7 @@ impl State {
         let Some(next) = self.revocables.next_expiry() else {
             return Vec::new();
         };
-        let now = Instant::now();
+        let now = self.now();
         if next > now {
             return Vec::new();
         }

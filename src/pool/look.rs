@@ -37,14 +37,26 @@ impl Pool {
     /// those that are blocked.
     pub(crate) fn snapshot(&self, limit: usize) -> DominionSnapshot {
         // Worked out after the lock was given back.
-        let copied = self.lock().copy(limit);
-        copied.finish(limit)
+        let mut state = self.lock();
+        let copied = state.copy(limit);
+        let shadow = state.shadow.as_mut().map(|shadow| {
+            shadow.play(copied.now);
+            shadow.state.clock = Some(copied.now);
+            shadow.state.copy(limit)
+        });
+        drop(state);
+        let mut snapshot = copied.finish(limit);
+        if let Some(shadow) = shadow {
+            snapshot.enforced = false;
+            snapshot.would_be = Some(Box::new(shadow.finish(limit)));
+        }
+        snapshot
     }
 }
 
 impl State {
     fn copy(&self, limit: usize) -> Copied {
-        let now = Instant::now();
+        let now = self.now();
         let (window, served) = self.shares.served(now, &self.totals);
         let oldest = self
             .schedule
@@ -54,6 +66,8 @@ impl State {
             .min();
         let snapshot = DominionSnapshot {
             id: self.id(),
+            enforced: true,
+            would_be: None,
             closed: self.closed,
             slots: self.max_concurrency,
             in_use: self.in_use,

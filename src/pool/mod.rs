@@ -21,6 +21,7 @@ mod permit;
 mod places;
 mod reload;
 mod revocation;
+mod shadow;
 mod shares;
 mod snapshot;
 mod state;
@@ -252,8 +253,12 @@ impl Pool {
             (entered, expired)
         });
         match entered {
-            Ok(Entered::Started { assigned, granted }) => {
-                let permit = Permit::new(self, class, snapshot, assigned, granted, None);
+            Ok(Entered::Started {
+                assigned,
+                granted,
+                claim,
+            }) => {
+                let permit = Permit::new(self, class, snapshot, assigned, granted, None, claim);
                 Entrance::Admitted(permit)
             }
             Ok(Entered::Parked {

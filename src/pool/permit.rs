@@ -17,6 +17,7 @@ use super::{
     alarm::Alarm,
     output::Output,
     revocation::{Revocation, Revoked},
+    shadow::ClaimId,
     tally::Stage,
     workers::Assigned,
 };
@@ -45,6 +46,8 @@ pub(crate) struct Grant {
     /// The permit and the holds that keep the slot, the last of which gives it back; with [`TAKEN_BACK`]
     /// once the pool has done so itself.
     holders: AtomicUsize,
+    /// Its name in the shadow of a dominion that is not enforced; 0 elsewhere.
+    pub(super) claim: ClaimId,
     /// In a box, as few have it.
     pub(super) revocation: Option<Box<Revocation>>,
 }
@@ -131,8 +134,12 @@ impl Grant {
         let uncached = self.take_prefill();
         if uncached > 0 {
             let worker = self.assigned.index;
-            self.pool
-                .with_state(|state, wakes| state.end_prefill(worker, uncached, wakes));
+            self.pool.with_state(|state, wakes| {
+                if let Some(shadow) = state.shadow.as_mut().filter(|_| self.claim != 0) {
+                    shadow.first_byte(Instant::now(), self.claim);
+                }
+                state.end_prefill(worker, uncached, wakes);
+            });
         }
     }
 
@@ -205,11 +212,14 @@ impl Permit {
         assigned: Assigned,
         granted: Option<Instant>,
         queued_for: Option<Duration>,
+        claim: ClaimId,
     ) -> Self {
         let rules = &pool.policy.classes[class];
         // Who did not wait took nobody's turn, and its class is charged for nothing.
         let charged = queued_for.is_some() && rules.output_token_weight > 0.0;
         let expires = granted
+            // Where nothing is enforced, no slot is taken back for its time.
+            .filter(|_| claim == 0)
             .zip(rules.max_hold)
             .and_then(|(granted, hold)| granted.checked_add(hold));
         let local = assigned
@@ -228,6 +238,7 @@ impl Permit {
             prefill: AtomicBool::new(true),
             outlives: AtomicBool::new(false),
             holders: AtomicUsize::new(1),
+            claim,
             revocation: revocable.then(|| Box::new(Revocation::new(expires))),
         });
         if revocable {

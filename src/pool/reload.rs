@@ -5,8 +5,11 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{
-    Pool, Refused,
+    Pool,
+    shadow::Shadow,
     state::{ClassRules, State},
     tally::Totals,
     waiter::{Status, Waiter},
@@ -28,7 +31,13 @@ impl Pool {
     ) -> (Arc<Self>, WakeList) {
         let mut wakes = WakeList::default();
         let mut state = self.lock();
-        state.reload(self.queue.epoch, policy, dominion, workers, &mut wakes);
+        let next = Next {
+            epoch: self.queue.epoch,
+            policy,
+            dominion,
+            workers,
+        };
+        state.reload(&next, &mut wakes);
         state.note_idling();
         let pool = Self {
             policy: Arc::clone(policy),
@@ -38,6 +47,17 @@ impl Pool {
         };
         (Arc::new(pool), wakes)
     }
+}
+
+/// What a dominion goes over to.
+#[derive(Clone, Copy)]
+struct Next<'a> {
+    /// When the queue was made.
+    epoch: Instant,
+    policy: &'a Arc<PolicyConfig>,
+    /// Index into the policy's dominions.
+    dominion: Option<usize>,
+    workers: &'a [Arc<config::Worker>],
 }
 
 /// Where the classes of one policy are in another.
@@ -64,14 +84,43 @@ impl Moves<'_> {
 }
 
 impl State {
-    fn reload(
-        &mut self,
-        epoch: tokio::time::Instant,
-        policy: &Arc<PolicyConfig>,
-        dominion: Option<usize>,
-        workers: &[Arc<config::Worker>],
-        wakes: &mut WakeList,
-    ) {
+    fn reload(&mut self, next: &Next<'_>, wakes: &mut WakeList) {
+        let Next {
+            policy, dominion, ..
+        } = *next;
+        let enforced = dominion.is_none_or(|index| policy.dominions[index].enforce);
+        let now_at = self.classes_in(policy);
+        self.go_over(next, enforced, wakes);
+        match &mut self.shadow {
+            _ if enforced => self.shadow = None,
+            Some(shadow) => {
+                let now = Instant::now();
+                shadow.play(now);
+                shadow.move_classes(&now_at);
+                shadow.change(now, |state, wakes| state.go_over(next, true, wakes));
+            }
+            None => {
+                let mut shadow = Shadow::new(policy, dominion);
+                shadow.state.go_over(next, true, &mut WakeList::default());
+                self.shadow = Some(Box::new(shadow));
+            }
+        }
+    }
+
+    /// Where each class is under another policy.
+    fn classes_in(&self, policy: &PolicyConfig) -> Vec<Option<usize>> {
+        let class =
+            |class: &config::PolicyClass| policy.class_index(class.profile.as_deref(), &class.name);
+        self.policy.classes.iter().map(class).collect()
+    }
+
+    fn go_over(&mut self, next: &Next<'_>, enforced: bool, wakes: &mut WakeList) {
+        let Next {
+            epoch,
+            policy,
+            dominion,
+            workers,
+        } = *next;
         let class_before = |class: &config::PolicyClass| {
             self.policy
                 .class_index(class.profile.as_deref(), &class.name)
@@ -79,18 +128,15 @@ impl State {
         let former: Vec<Option<usize>> = policy.classes.iter().map(class_before).collect();
         let mut moves = Moves {
             policy,
-            now: vec![None; self.policy.classes.len()],
+            now: self.classes_in(policy),
             moved: Vec::new(),
         };
-        for (class, former) in former.iter().enumerate() {
-            if let Some(former) = *former {
-                moves.now[former] = Some(class);
-            }
-        }
         let limits = dominion.map(|index| &policy.dominions[index]);
         let fair = limits.is_some_and(|dominion| dominion.fair_scheduling);
 
         self.workers.reload(policy, workers);
+        // Before the heads are asked about anew.
+        self.workers.set_enforced(enforced);
         self.classes = policy.classes.iter().map(ClassRules::new).collect();
         let ring: Vec<Successor> = policy
             .classes
@@ -151,13 +197,15 @@ impl State {
         self.policy = Arc::clone(policy);
         self.dominion = dominion;
         self.generation += 1;
-        self.max_concurrency = limits.and_then(|dominion| dominion.max_concurrency);
+        self.max_concurrency = limits
+            .and_then(|dominion| dominion.max_concurrency)
+            .filter(|_| enforced);
         self.max_queue = limits.map(|dominion| dominion.max_queue);
         self.reject = limits.is_some_and(|dominion| dominion.reject);
         self.fair = fair;
 
-        for waiter in self.queued(|parked| !self.workers.any_left(&parked.eligible)) {
-            self.refuse(waiter, Refused::NoEligibleWorker, wakes);
+        if enforced {
+            self.refuse_stranded(wakes);
         }
         self.arbitrate(wakes);
     }

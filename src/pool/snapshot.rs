@@ -12,6 +12,8 @@ use super::tally::Totals;
 pub struct DominionSnapshot {
     /// Its id; none for the place of requests without a dominion.
     pub id: Option<Arc<str>>,
+    /// Its limits hold. Otherwise it admits everybody at once: see `would_be`.
+    pub enforced: bool,
     /// It was closed: whoever comes is turned away.
     pub closed: bool,
     /// Requests that may run at the same time; none: unlimited.
@@ -50,6 +52,8 @@ pub struct DominionSnapshot {
     pub waiters: Vec<WaiterSnapshot>,
     /// Requests that wait and are not among `waiters`.
     pub waiters_omitted: usize,
+    /// Of a dominion that is not enforced: what it would be if it were.
+    pub would_be: Option<Box<DominionSnapshot>>,
 }
 
 /// A policy class of a dominion at one moment.

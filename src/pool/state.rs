@@ -10,6 +10,7 @@ use super::{
     drain::{Ahead, Drain},
     idling::Idling,
     revocation::{Revocables, Revoked},
+    shadow::{ClaimId, Shadow},
     shares::Shares,
     tally::{Code, Stage, Totals},
     waiter::{Asked, Status, Waiter},
@@ -56,6 +57,14 @@ pub(super) struct State {
     /// To be woken when no slot is in use.
     pub(super) idle_watch: Vec<Waker>,
     pub(super) closed: bool,
+    /// Where the dominion is not enforced: what it would do if it were.
+    pub(super) shadow: Option<Box<Shadow>>,
+    /// Requests that were followed in a shadow.
+    claims: ClaimId,
+    /// The time, where it is told; elsewhere it is taken from the clock.
+    pub(super) clock: Option<Instant>,
+    /// In a shadow, the waiters that were granted or refused and not asked about since.
+    pub(super) decided: Option<Vec<usize>>,
 }
 
 /// What the decisions of this floor need to know of a class.
@@ -89,6 +98,8 @@ pub(super) enum Entered {
     Started {
         assigned: Assigned,
         granted: Option<Instant>,
+        /// Its name in the shadow of a dominion that is not enforced; 0 elsewhere.
+        claim: ClaimId,
     },
     Parked {
         waiter: usize,
@@ -99,6 +110,17 @@ pub(super) enum Entered {
 
 impl State {
     pub(super) fn new(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
+        let mut state = Self::enforced(policy, dominion);
+        if dominion.is_some_and(|index| !policy.dominions[index].enforce) {
+            state.workers.set_enforced(false);
+            state.max_concurrency = None;
+            state.shadow = Some(Box::new(Shadow::new(policy, dominion)));
+        }
+        state
+    }
+
+    /// With its limits in force, whatever the policy says.
+    pub(super) fn enforced(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
         let limits = dominion.map(|index| &policy.dominions[index]);
         let totals = vec![Totals::default(); policy.classes.len()];
         Self {
@@ -130,6 +152,10 @@ impl State {
             drain: Drain::default(),
             idle_watch: Vec::new(),
             closed: false,
+            shadow: None,
+            claims: 0,
+            clock: None,
+            decided: None,
         }
     }
 
@@ -144,7 +170,10 @@ impl State {
         if self.generation != generation {
             return Err(Refusal::Reloaded);
         }
-        let entered = self.decide(epoch, arrival, wakes);
+        let entered = match self.shadow {
+            Some(_) => self.admit_regardless(epoch, arrival),
+            None => self.decide(epoch, arrival, wakes),
+        };
         let totals = &mut self.totals[arrival.class];
         totals.arrived += 1;
         match &entered {
@@ -156,6 +185,55 @@ impl State {
                 .for_each(|code| totals.rejected.add(code)),
         }
         entered
+    }
+
+    /// Lets a request of a dominion in that is not enforced, and follows it in the shadow.
+    fn admit_regardless(
+        &mut self,
+        epoch: Instant,
+        arrival: &Arrival<'_>,
+    ) -> Result<Entered, Refusal> {
+        if self.closed {
+            return Err(Refusal::Closed);
+        }
+        let Arrival {
+            class, snapshot, ..
+        } = *arrival;
+        let mut claim = 0;
+        if let Some(shadow) = &mut self.shadow {
+            let next = self.claims + 1;
+            if shadow.arrive(Instant::now(), epoch, arrival, next) {
+                self.claims = next;
+                claim = next;
+            }
+        }
+        let eligible = self.workers.eligible(&arrival.wanted);
+        let worker = self.workers.choose_regardless(class, eligible.as_ref());
+        self.start(worker, snapshot.uncached());
+        Ok(Entered::Started {
+            assigned: self.workers.assigned(worker),
+            granted: None,
+            claim,
+        })
+    }
+
+    /// The waiters that were granted or refused since this was last asked.
+    pub(super) fn decided(&mut self) -> Vec<usize> {
+        self.decided
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Takes note of a waiter that was granted or refused.
+    pub(super) fn note_decided(&mut self, waiter: usize) {
+        if let Some(decided) = &mut self.decided {
+            decided.push(waiter);
+        }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.clock.unwrap_or_else(Instant::now)
     }
 
     fn decide(
@@ -184,7 +262,8 @@ impl State {
                 let timed = self.classes[class].max_hold || !self.has_slot();
                 return Ok(Entered::Started {
                     assigned: self.workers.assigned(worker),
-                    granted: timed.then(Instant::now),
+                    granted: timed.then(|| self.now()),
+                    claim: 0,
                 });
             }
         }
@@ -203,7 +282,7 @@ impl State {
             ClientId::SHARED
         };
         let rules = &self.classes[class];
-        let arrived = Instant::now();
+        let arrived = self.now();
         let since_epoch = arrived.saturating_duration_since(epoch);
         let score = Score::new(
             rules.order,
@@ -331,6 +410,9 @@ impl State {
             self.drain.finished(grant.snapshot.cost(), held);
         }
         self.totals_of(grant).end(grant.stage());
+        if grant.claim != 0 {
+            self.finish_in_shadow(grant, None);
+        }
         self.free(grant.assigned.index, grant.prefill_at_release(), wakes);
         self.arbitrate(wakes);
     }
@@ -343,6 +425,9 @@ impl State {
         if grant.take_back() {
             self.revocables.remove(revocation);
             self.count_revoked(grant, reason);
+            if grant.claim != 0 {
+                self.finish_in_shadow(grant, Some(reason));
+            }
             let expires = revocation
                 .expires
                 .filter(|_| reason == Revoked::HoldExpired);
@@ -451,17 +536,15 @@ impl State {
             let Some(entry) = self.schedule.serve(&self.workers) else {
                 return;
             };
-            let now = *now.get_or_insert_with(Instant::now);
+            let now = *now.get_or_insert_with(|| self.now());
             if self.fair {
                 self.clients.serve(entry.client);
             }
             self.forget_client(&entry);
             let Parked { waiter, eligible } = &entry.payload;
-            // A head that passed the gate has a worker that is not busy.
-            let Some(worker) = self.workers.choose(entry.class, eligible) else {
-                debug_assert!(false, "a dispatchable request without a worker");
-                return;
-            };
+            // A head that passed the gate has a worker that is not busy, but where nothing is enforced
+            // any more.
+            let worker = self.workers.choose_regardless(entry.class, Some(eligible));
             self.start(worker, entry.snapshot.uncached());
             if let Some(granted) = self.waiters.get_mut(*waiter) {
                 granted.status = Status::Granted {
@@ -473,13 +556,14 @@ impl State {
                 let wait = now.saturating_duration_since(granted.arrived);
                 self.totals[entry.class].admit_after(wait, entry.snapshot.cost());
             }
+            self.note_decided(*waiter);
             self.shares.mark(now, &self.totals);
             self.dismiss_timekeeper(*waiter);
         }
     }
 
     /// Takes a slot and loads a worker.
-    fn start(&mut self, worker: u32, uncached: u64) {
+    pub(super) fn start(&mut self, worker: u32, uncached: u64) {
         self.in_use += 1;
         let flipped = self.workers.start(worker, uncached);
         self.recheck(flipped);

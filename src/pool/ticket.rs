@@ -112,6 +112,7 @@ impl Ticket {
                     assigned,
                     Some(now),
                     Some(queued_for),
+                    0,
                 ))
             }
             Answer::Refused(refused) => Err(refused),

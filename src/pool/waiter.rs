@@ -149,6 +149,7 @@ impl State {
         };
         let status = std::mem::replace(&mut refusing.status, Status::Refused(refused));
         wakes.extend(refusing.waker.take());
+        self.note_decided(waiter);
         if let Some(class) = self.give_up(waiter, status, wakes) {
             self.totals[class].rejected.add(refused.code());
         }

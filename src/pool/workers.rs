@@ -72,6 +72,11 @@ impl Worker {
         (self.prefill, self.in_flight, index)
     }
 
+    /// True of the one that stands for no worker.
+    fn is_nowhere(&self) -> bool {
+        self.groups.is_empty()
+    }
+
     fn batch(&self) -> Option<u64> {
         self.configured.as_ref()?.max_num_batched_tokens
     }
@@ -120,6 +125,8 @@ pub(super) struct Workers {
     bars: Vec<Bar>,
     /// By class.
     demands: Vec<Demand>,
+    /// Whether anybody may have to wait for a worker.
+    enforced: bool,
 }
 
 const ALL: u32 = 0;
@@ -134,6 +141,7 @@ impl Workers {
             group_of_model: HashMap::new(),
             bars: Vec::new(),
             demands: Vec::new(),
+            enforced: true,
         };
         this.set_demands(policy);
         this.groups.push(Group::new(this.bars.len()));
@@ -149,6 +157,12 @@ impl Workers {
             let _ = this.add(None);
         }
         this
+    }
+
+    /// Without, requests go to the least loaded worker however busy it is, and to none if there is
+    /// none for them.
+    pub(super) fn set_enforced(&mut self, enforced: bool) {
+        self.enforced = enforced;
     }
 
     fn set_demands(&mut self, policy: &PolicyConfig) {
@@ -188,7 +202,7 @@ impl Workers {
                 }
             }
         }
-        let implicit = |worker: &&mut Worker| worker.configured.is_none();
+        let implicit = |worker: &&mut Worker| worker.configured.is_none() && !worker.is_nowhere();
         match self.workers.iter_mut().find(implicit) {
             Some(implicit) => implicit.condition.removed = !wanted.is_empty(),
             None if wanted.is_empty() => self.workers.push(Worker::idle(None, vec![ALL])),
@@ -500,6 +514,9 @@ impl Workers {
     /// True if some eligible worker takes requests, and not too many of those are busy for the
     /// class.
     pub(super) fn dispatchable(&self, class: usize, eligible: &Eligible) -> bool {
+        if !self.enforced {
+            return true;
+        }
         let Demand { bar, ratio } = self.demands[class];
         let Some(bar) = bar else {
             return self.any_open(eligible);
@@ -519,6 +536,26 @@ impl Workers {
         // The quotient, because it rounds to the very number the policy wrote: 55 of 100 is 0.55,
         // while 0.55 * 100 is more than 55.
         busy < all && (busy as f64 / all as f64) < ratio
+    }
+
+    /// The worker that a request is given where nobody has to wait for one.
+    pub(super) fn choose_regardless(&mut self, class: usize, eligible: Option<&Eligible>) -> u32 {
+        let idle = eligible.and_then(|eligible| self.choose(class, eligible));
+        let least = |&worker: &u32| self.workers[worker as usize].load(worker);
+        let chosen = idle.or_else(|| self.open(eligible?).min_by_key(least));
+        chosen.unwrap_or_else(|| self.nowhere())
+    }
+
+    /// Stands for the worker of requests that no worker may serve.
+    fn nowhere(&mut self) -> u32 {
+        let known = self.workers.iter().position(Worker::is_nowhere);
+        known.unwrap_or_else(|| {
+            self.workers.push(Worker::idle(None, Vec::new()));
+            for bar in &mut self.bars {
+                bar.busy.push(false);
+            }
+            self.workers.len() - 1
+        }) as u32
     }
 
     /// The worker that a request is given: the one it prefers, or the least loaded of those that are
@@ -672,7 +709,9 @@ impl Workers {
 
     /// The workers that were not removed, and those that were and still have requests.
     pub(super) fn snapshot(&self) -> Vec<WorkerSnapshot> {
-        let here = |worker: &Worker| !worker.condition.removed || worker.in_flight > 0;
+        let here = |worker: &Worker| {
+            !worker.is_nowhere() && (!worker.condition.removed || worker.in_flight > 0)
+        };
         let workers = self
             .workers
             .iter()

@@ -113,6 +113,7 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
         max_queue: numbers::positive_size(found, path.key("max_queue"), raw.max_queue)
             .unwrap_or(DEFAULT_MAX_QUEUE),
         reject,
+        enforce: raw.enforce.unwrap_or(true),
         fair_scheduling: raw.fair_scheduling.unwrap_or(true),
         fair_unit,
     };

@@ -1,0 +1,358 @@
+//! A dominion that is not enforced: what it would do if it were.
+//!
+//! Every request runs at once. Beside that the same decisions are made about it as everywhere, by
+//! the same code, on a state of their own in which time is told: a request that would have had to
+//! wait gets its slot there when its turn comes, and keeps it for as long as it really ran. It may
+//! be over by then; what it does in the shadow is played late. Nothing runs by itself: whatever
+//! changes the dominion, or looks at it, first plays what has come due, moment by moment.
+//!
+//! How long requests take is as measured, so under the load that nobody holds back. What classes are
+//! charged for output is left out.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{
+    Arrival, Grant,
+    revocation::Revoked,
+    state::{Entered, State},
+    tally::{Code, Stage},
+    waiter::Status,
+    wake::WakeList,
+};
+use crate::{config::PolicyConfig, schedule::Snapshot};
+
+/// Names a request in the shadow. Never used again, so that one that is over there already can be
+/// told from any other; 0 is nobody's.
+pub(super) type ClaimId = u64;
+
+/// What would be.
+#[derive(Debug)]
+pub(super) struct Shadow {
+    pub(super) state: State,
+    claims: HashMap<ClaimId, Claim>,
+    /// The claims of those who wait, by waiter.
+    waiting: HashMap<usize, ClaimId>,
+    due: BTreeSet<(Instant, ClaimId, Event)>,
+}
+
+/// A request that waits or runs in the shadow.
+#[derive(Debug)]
+struct Claim {
+    arrived: Instant,
+    snapshot: Snapshot,
+    place: Place,
+    /// The longest it may hold its slot.
+    max_hold: Option<Duration>,
+    prefill: bool,
+    /// How long after its arrival the first byte came, once it has.
+    first_byte: Option<Duration>,
+    /// How long it took, and how it ended, once it is over.
+    over: Option<(Duration, Stage)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Waiting(usize),
+    Running {
+        worker: u32,
+        /// None if a reload has removed it.
+        class: Option<usize>,
+        since: Instant,
+    },
+}
+
+/// What comes due in the shadow; of several at the same moment, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    FirstByte,
+    End,
+    HoldExpires,
+    WaitExpires,
+}
+
+impl Shadow {
+    pub(super) fn new(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
+        let mut state = State::enforced(policy, dominion);
+        state.decided = Some(Vec::new());
+        Self {
+            state,
+            claims: HashMap::new(),
+            waiting: HashMap::new(),
+            due: BTreeSet::new(),
+        }
+    }
+
+    /// Decides about an arrival as if the decision counted. False if it would be turned away: there
+    /// is nothing more to follow then.
+    pub(super) fn arrive(
+        &mut self,
+        now: Instant,
+        epoch: Instant,
+        arrival: &Arrival<'_>,
+        id: ClaimId,
+    ) -> bool {
+        self.play(now);
+        self.state.clock = Some(now);
+        let generation = self.state.generation;
+        let entered = self
+            .state
+            .enter(epoch, generation, arrival, &mut WakeList::default());
+        let place = match entered {
+            Err(_) => return false,
+            Ok(Entered::Started { assigned, .. }) => Place::Running {
+                worker: assigned.index,
+                class: Some(arrival.class),
+                since: now,
+            },
+            Ok(Entered::Parked {
+                waiter, deadline, ..
+            }) => {
+                self.waiting.insert(waiter, id);
+                let expires = deadline.map(|deadline| (deadline, id, Event::WaitExpires));
+                self.due.extend(expires);
+                Place::Waiting(waiter)
+            }
+        };
+        let class = &self.state.policy.classes[arrival.class];
+        let max_hold = class.max_hold;
+        self.claims.insert(
+            id,
+            Claim {
+                arrived: now,
+                snapshot: arrival.snapshot,
+                place,
+                max_hold,
+                prefill: true,
+                first_byte: None,
+                over: None,
+            },
+        );
+        self.schedule_expiry(id);
+        self.settle(now);
+        true
+    }
+
+    /// The first byte of a request's response came.
+    pub(super) fn first_byte(&mut self, now: Instant, id: ClaimId) {
+        if let Some(claim) = self.claims.get_mut(&id) {
+            let after = now.saturating_duration_since(claim.arrived);
+            claim.first_byte = Some(after);
+            if let Place::Running { since, .. } = claim.place {
+                self.due.extend(later(since, after, id, Event::FirstByte));
+            }
+        }
+        self.play(now);
+    }
+
+    /// A request is over, at this stage.
+    pub(super) fn finish(&mut self, now: Instant, id: ClaimId, stage: Stage) {
+        self.play(now);
+        let Some(claim) = self.claims.get_mut(&id) else {
+            return;
+        };
+        let gone = stage < Stage::Completed;
+        match claim.place {
+            // Its client went away, and would have in the queue.
+            Place::Waiting(waiter) if gone => {
+                self.claims.remove(&id);
+                self.waiting.remove(&waiter);
+                self.state.clock = Some(now);
+                drop(self.state.leave(waiter, None, &mut WakeList::default()));
+                self.settle(now);
+            }
+            Place::Running { .. } if gone => self.end(now, id, Ending::At(stage)),
+            Place::Waiting(_) => {
+                let took = now.saturating_duration_since(claim.arrived);
+                claim.over = Some((took, stage));
+            }
+            Place::Running { since, .. } => {
+                let took = now.saturating_duration_since(claim.arrived);
+                claim.over = Some((took, stage));
+                self.due.extend(later(since, took, id, Event::End));
+                self.play(now);
+            }
+        }
+    }
+
+    /// Changes what would be, and plays what comes of it.
+    pub(super) fn change<T>(
+        &mut self,
+        now: Instant,
+        change: impl FnOnce(&mut State, &mut WakeList) -> T,
+    ) -> T {
+        self.play(now);
+        self.state.clock = Some(now);
+        let changed = change(&mut self.state, &mut WakeList::default());
+        self.settle(now);
+        changed
+    }
+
+    /// The classes have changed: `now_at` tells where each of them is.
+    pub(super) fn move_classes(&mut self, now_at: &[Option<usize>]) {
+        for claim in self.claims.values_mut() {
+            if let Place::Running { class, .. } = &mut claim.place {
+                *class = class.and_then(|class| now_at.get(class).copied().flatten());
+            }
+        }
+    }
+
+    /// Plays everything that has come due.
+    pub(super) fn play(&mut self, now: Instant) {
+        while let Some(&(at, id, event)) = self.due.first() {
+            if at > now {
+                return;
+            }
+            self.due.pop_first();
+            match event {
+                Event::FirstByte => self.end_prefill(at, id),
+                Event::End => {
+                    let over = self.claims.get(&id).and_then(|claim| claim.over);
+                    if let Some((_, stage)) = over {
+                        self.end(at, id, Ending::At(stage));
+                    }
+                }
+                Event::HoldExpires => self.end(at, id, Ending::Revoked),
+                Event::WaitExpires => self.expire_wait(at, id),
+            }
+        }
+    }
+
+    fn end_prefill(&mut self, at: Instant, id: ClaimId) {
+        let Some(claim) = self.claims.get_mut(&id) else {
+            return;
+        };
+        let Place::Running { worker, .. } = claim.place else {
+            return;
+        };
+        if std::mem::replace(&mut claim.prefill, false) {
+            let uncached = claim.snapshot.uncached();
+            self.state.clock = Some(at);
+            self.state
+                .end_prefill(worker, uncached, &mut WakeList::default());
+            self.settle(at);
+        }
+    }
+
+    fn end(&mut self, at: Instant, id: ClaimId, ending: Ending) {
+        let Some(claim) = self.claims.remove(&id) else {
+            return;
+        };
+        let Place::Running {
+            worker,
+            class,
+            since,
+        } = claim.place
+        else {
+            return;
+        };
+        let state = &mut self.state;
+        state.clock = Some(at);
+        let totals = match class {
+            Some(class) => &mut state.totals[class],
+            None => &mut state.former,
+        };
+        match ending {
+            Ending::At(stage) => totals.end(stage),
+            // Whether its head had come by then decides what its client would have seen.
+            Ending::Revoked if claim.first_byte.is_some() => totals.revoked += 1,
+            Ending::Revoked => totals.rejected.add(Code::HoldTimeout),
+        }
+        let held = at.saturating_duration_since(since);
+        state.drain.finished(claim.snapshot.cost(), held);
+        let prefill = if claim.prefill {
+            claim.snapshot.uncached()
+        } else {
+            0
+        };
+        let mut wakes = WakeList::default();
+        state.free(worker, prefill, &mut wakes);
+        state.arbitrate(&mut wakes);
+        self.settle(at);
+    }
+
+    fn expire_wait(&mut self, at: Instant, id: ClaimId) {
+        let Some(Place::Waiting(waiter)) = self.claims.get(&id).map(|claim| claim.place) else {
+            return;
+        };
+        self.state.clock = Some(at);
+        drop(self.state.expire(waiter, &mut WakeList::default()));
+        self.claims.remove(&id);
+        self.waiting.remove(&waiter);
+        self.settle(at);
+    }
+
+    /// Has those run that were given a slot, and forgets those that were turned away.
+    fn settle(&mut self, at: Instant) {
+        for waiter in self.state.decided() {
+            let Some(id) = self.waiting.remove(&waiter) else {
+                continue;
+            };
+            let status = self.state.waiters.try_remove(waiter).map(|it| it.status);
+            let granted = match status {
+                Some(Status::Granted { worker, class, .. }) => Some((worker, class)),
+                _ => None,
+            };
+            let (Some((worker, class)), Some(claim)) = (granted, self.claims.get_mut(&id)) else {
+                self.claims.remove(&id);
+                continue;
+            };
+            claim.place = Place::Running {
+                worker,
+                class: Some(class),
+                since: at,
+            };
+            let (first_byte, over) = (claim.first_byte, claim.over);
+            let first_byte = first_byte.and_then(|after| later(at, after, id, Event::FirstByte));
+            let over = over.and_then(|(after, _)| later(at, after, id, Event::End));
+            self.due.extend(first_byte.into_iter().chain(over));
+            self.schedule_expiry(id);
+        }
+    }
+
+    fn schedule_expiry(&mut self, id: ClaimId) {
+        if let Some(Claim {
+            place: Place::Running { since, .. },
+            max_hold: Some(hold),
+            ..
+        }) = self.claims.get(&id)
+        {
+            self.due
+                .extend(later(*since, *hold, id, Event::HoldExpires));
+        }
+    }
+}
+
+/// How a request ends in the shadow.
+enum Ending {
+    At(Stage),
+    /// Its class lets nobody hold a slot for longer.
+    Revoked,
+}
+
+fn later(
+    since: Instant,
+    after: Duration,
+    id: ClaimId,
+    event: Event,
+) -> Option<(Instant, ClaimId, Event)> {
+    since.checked_add(after).map(|at| (at, id, event))
+}
+
+impl State {
+    /// Has a request that is over be over in the shadow, if it is followed there.
+    pub(super) fn finish_in_shadow(&mut self, grant: &Grant, revoked: Option<Revoked>) {
+        if let Some(shadow) = &mut self.shadow {
+            let stage = match revoked {
+                None => grant.stage(),
+                Some(_) => Stage::Failed,
+            };
+            shadow.finish(Instant::now(), grant.claim, stage);
+        }
+    }
+}
