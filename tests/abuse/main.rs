@@ -18,6 +18,7 @@ mod stage;
 mod echo;
 mod labels;
 mod large_headers;
+mod lengths;
 mod numbers;
 mod silence;
 mod untrusted;
