@@ -10,6 +10,10 @@ use crate::config::Headers;
 /// Bytes of a request body that count as one token when nobody knows better.
 const BYTES_PER_TOKEN: u64 = 4;
 
+/// The most tokens that a length stands for. Anyone may claim any length without sending a byte, and
+/// a claim that no class can ever pay for would block whoever waits behind it; no prompt is longer.
+const MAX_ESTIMATE: u64 = 1 << 21;
+
 /// The facts the policy decides by.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
@@ -130,5 +134,5 @@ impl<'a> Sources<'a> {
 fn estimated_tokens<B>(request: &Request<B>) -> u64 {
     let length = request.headers().get(CONTENT_LENGTH);
     let bytes: Option<u64> = length.and_then(|length| length.to_str().ok()?.parse().ok());
-    bytes.map_or(0, |bytes| bytes.div_ceil(BYTES_PER_TOKEN))
+    bytes.map_or(0, |bytes| bytes.div_ceil(BYTES_PER_TOKEN).min(MAX_ESTIMATE))
 }
