@@ -62,6 +62,7 @@
 //!
 //! - [`PolicyQueueLayer`] is what is added to a stack, [`PolicyConfig`] what it is made from. The
 //!   README has the whole YAML and all answers.
+//! - [`PolicyChanges`] is what changes from one policy to the next.
 //! - [`Admission`] tells an admitted request its class and worker, and keeps its slot on demand.
 //! - [`QueueHints`] and [`Classify`] say what no header does; [`CachedTokens`] says what workers have
 //!   of a prompt already.
@@ -105,7 +106,7 @@ mod pool;
 mod schedule;
 
 pub use self::{
-    config::{ConfigError, ConfigMistake, Endpoint, PolicyConfig},
+    config::{ConfigError, ConfigMistake, Endpoint, PolicyChange, PolicyChanges, PolicyConfig},
     http::{
         Admission, BoxError, CachedTokens, ChangeError, Classify, DefaultResponseForRejection,
         Hold, NoCache, NoClassifier, PolicyQueue, PolicyQueueHandle, PolicyQueueLayer, QueueHints,

@@ -11,8 +11,10 @@
 //! - [`load`] is the public face: `FromStr`, `from_path`, `Deserialize`, `Default`;
 //! - [`parse`] alone knows the YAML parser, and keeps hostile input from it;
 //! - [`schema`] is the policy as it is written, [`value`] the types of its leaves;
-//! - [`validate`] finds every mistake and builds [`policy`], the policy as it is used.
+//! - [`validate`] finds every mistake and builds [`policy`], the policy as it is used;
+//! - [`difference`] tells what of it changes from one policy to the next.
 
+mod difference;
 mod env;
 mod error;
 mod load;
@@ -24,6 +26,7 @@ mod schema;
 mod validate;
 mod value;
 
+pub use difference::{PolicyChange, PolicyChanges};
 pub use error::{ConfigError, ConfigMistake};
 pub(crate) use names::is_name;
 pub(crate) use policy::{

@@ -62,6 +62,8 @@ pub struct PolicyConfig {
     pub(crate) dominions: Vec<Dominion>,
     /// Endpoints, then local models, each in the order of the file.
     pub(crate) workers: Vec<Arc<Worker>>,
+    /// What the local models take of their dominions' `vram_gb`, in gigabytes, by id.
+    pub(crate) estimates: HashMap<Arc<str>, f64>,
     pub(crate) default_dominion: Option<usize>,
     pub(crate) headers: Headers,
     pub(crate) model_profiles: Vec<ModelProfile>,
@@ -81,6 +83,8 @@ pub(crate) struct Profile {
     pub(crate) default_family: Family,
     /// The `min_tokens` of each bucket, in uncached tokens: starts at 0 and rises.
     pub(crate) buckets: Vec<u64>,
+    /// The names of the buckets; none if the policy defines none.
+    pub(crate) bucket_names: Vec<String>,
     /// Classes with neither family nor bucket, by name.
     pub(crate) explicit: HashMap<String, usize>,
 }
@@ -208,6 +212,8 @@ pub(crate) struct Dominion {
     pub(crate) enforce: bool,
     pub(crate) fair_scheduling: bool,
     pub(crate) fair_unit: FairUnit,
+    /// What its local models take together at most, in gigabytes; none: it is not checked.
+    pub(crate) vram_gb: Option<f64>,
 }
 
 /// By what the turns of waiting clients are weighed.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod accepted;
+mod difference;
 mod errors;
 mod hostile;
 mod refused;

@@ -28,7 +28,6 @@ pub(super) struct Entry {
     pub(super) dominion: Dominion,
     /// None if it is not one of the two.
     pub(super) kind: Option<Kind>,
-    pub(super) vram_gb: Option<f64>,
 }
 
 impl fmt::Display for Kind {
@@ -116,11 +115,7 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
         enforce: raw.enforce.unwrap_or(true),
         fair_scheduling: raw.fair_scheduling.unwrap_or(true),
         fair_unit,
+        vram_gb: numbers::gigabytes(found, path.key("vram_gb"), raw.vram_gb),
     };
-    let vram_gb = numbers::gigabytes(found, path.key("vram_gb"), raw.vram_gb);
-    Entry {
-        dominion,
-        kind,
-        vram_gb,
-    }
+    Entry { dominion, kind }
 }

@@ -84,6 +84,7 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
         raw.local_models.unwrap_or_default(),
         lookup,
     );
+    let estimates = workers.estimates().collect();
     let model_profiles = vram::check(&mut found, &dominions, &workers, raw.profiles);
     let headers = headers::resolve(&mut found, raw.headers.unwrap_or_default());
     let default_wait = numbers::milliseconds(
@@ -112,6 +113,7 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
             .map(|entry| entry.dominion)
             .collect(),
         workers: workers.list.into_iter().map(Arc::new).collect(),
+        estimates,
         default_dominion,
         headers,
         model_profiles,
@@ -131,6 +133,7 @@ pub(super) fn empty() -> PolicyConfig {
         classes,
         dominions: Vec::new(),
         workers: Vec::new(),
+        estimates: HashMap::new(),
         default_dominion: None,
         headers: super::Headers::default(),
         model_profiles: Vec::new(),

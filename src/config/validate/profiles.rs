@@ -37,6 +37,7 @@ pub(super) fn synthetic(classes: &mut Vec<PolicyClass>) -> Profile {
         families: HashMap::new(),
         default_family: only,
         buckets: vec![0],
+        bucket_names: Vec::new(),
         explicit: HashMap::new(),
     }
 }
@@ -107,6 +108,7 @@ pub(super) fn resolve(
         default_family: default_family.unwrap_or_else(|| Arc::new([])),
         families,
         buckets: buckets.floors,
+        bucket_names: buckets.names,
         explicit: explicit
             .into_iter()
             .map(|(name, index)| (name, first + index))

@@ -112,7 +112,7 @@ impl Check<'_> {
             let Some(dominion) = worker.dominion else {
                 continue;
             };
-            if self.dominions.list[dominion].vram_gb.is_none() {
+            if self.dominions.list[dominion].dominion.vram_gb.is_none() {
                 continue;
             }
             let estimate = match self.workers.estimates[local] {
@@ -130,7 +130,8 @@ impl Check<'_> {
         }
         for dominion in order {
             let entry = &self.dominions.list[dominion];
-            let (Some(&total), Some(budget)) = (totals.get(&dominion), entry.vram_gb) else {
+            let (Some(&total), Some(budget)) = (totals.get(&dominion), entry.dominion.vram_gb)
+            else {
                 continue;
             };
             if total > budget + budget * ROUNDING {

@@ -62,6 +62,17 @@ pub(super) fn resolve(
 }
 
 impl Workers {
+    /// What the local models take, of those that say it, by id.
+    pub(super) fn estimates(&self) -> impl Iterator<Item = (Arc<str>, f64)> {
+        let local_models = self.list.iter().skip(self.endpoints);
+        local_models
+            .zip(&self.estimates)
+            .filter_map(|(worker, estimate)| match *estimate {
+                Estimate::Gigabytes(gigabytes) => Some((Arc::clone(&worker.id), gigabytes)),
+                Estimate::Wrong | Estimate::Missing => None,
+            })
+    }
+
     fn add_endpoint(
         &mut self,
         found: &mut Findings,
