@@ -146,6 +146,7 @@ async fn run(options: Options) -> Result<(), BoxError> {
         return outcome;
     }
     print_usage(address, &options.config, &models);
+    tokio::spawn(reload_on_hangup(handle.clone(), options.config));
     let (drained, is_drained) = oneshot::channel();
     let server = server.with_graceful_shutdown(async move {
         interrupted().await;
@@ -358,6 +359,30 @@ async fn interrupted() {
     });
 }
 
+/// Reads the policy again on each SIGHUP, where there is such a thing. A bad file changes nothing.
+async fn reload_on_hangup(handle: PolicyQueueHandle, config: PathBuf) {
+    #[cfg(unix)]
+    if let Ok(mut hangups) = signal(SignalKind::hangup()) {
+        while hangups.recv().await.is_some() {
+            let path = config.display();
+            let policy = match PolicyConfig::from_path(&config) {
+                Ok(policy) => policy,
+                Err(error) => {
+                    eprintln!("the policy stays as it is; {path}:\n{error}");
+                    continue;
+                }
+            };
+            match handle.reload(policy) {
+                Ok(changes) if changes.is_empty() => println!("{path}: nothing has changed"),
+                Ok(changes) => println!("{path} is in force:\n{changes}"),
+                Err(error) => eprintln!("the policy stays as it is: {error}"),
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    drop((handle, config));
+}
+
 /// Until SIGTERM, where there is such a thing.
 async fn terminated() {
     #[cfg(unix)]
@@ -396,6 +421,7 @@ and the same in a third and a fourth while it streams. Also:
   curl {base}/v1/models
   curl {base}/health
   curl {base}/usage
+  kill -HUP {pid}    puts {} in force again, once you have changed it
 
 or with OpenAI's Python client:
 
@@ -403,6 +429,8 @@ or with OpenAI's Python client:
 "#,
         config.display(),
         models.join(", "),
+        config.display(),
+        pid = std::process::id(),
     );
 }
 

@@ -8,7 +8,7 @@ use super::{
     snapshot::{Snapshot, Usage, WAITERS},
 };
 use crate::{
-    config::{self, PolicyConfig, is_name},
+    config::{self, PolicyChanges, PolicyConfig, is_name},
     pool::{Condition, Places, Pool, Switched},
 };
 
@@ -324,10 +324,12 @@ impl PolicyQueueHandle {
     /// dominion. A dominion that was closed stays closed, a profile in force stays so. Where several
     /// workers are equally loaded, those that a reload brought come last.
     ///
+    /// The answer is what is different from the policy before.
+    ///
     /// # Errors
     ///
     /// If the profile in force is not one of the new policy's. Nothing is changed then.
-    pub fn reload(&self, config: PolicyConfig) -> Result<(), ChangeError> {
+    pub fn reload(&self, config: PolicyConfig) -> Result<PolicyChanges, ChangeError> {
         reload::reload(&self.hub, config)
     }
 

@@ -7,15 +7,15 @@ use super::{
     shared::{Core, Hub},
 };
 use crate::{
-    config::{self, PolicyConfig},
+    config::{self, PolicyChanges, PolicyConfig},
     pool::{Places, Pool, Switched, WakeList},
 };
 
-/// Puts a layer under another policy. Everything that is woken for it is woken once no lock is held.
-pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<(), ChangeError> {
+/// Puts a layer under another policy; the answer is what is different. Everything that is woken for it is woken once no lock is held.
+pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, ChangeError> {
     let policy = Arc::new(policy);
     let mut changes = Changes::default();
-    {
+    let difference = {
         let reloading = hub.reloading();
         let before = hub.current();
         if let Some(name) = &reloading.profile {
@@ -56,9 +56,10 @@ pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<(), ChangeError>
         hub.supersede(Arc::clone(&next));
         drop(places_before);
         changes.next = Some(next);
-    }
+        policy.changes_since(before.policy())
+    };
     changes.settle();
-    Ok(())
+    Ok(difference)
 }
 
 /// Loads the local models of a profile, as far as the layer knows.

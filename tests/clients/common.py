@@ -26,6 +26,7 @@ class Gateway(check.Gateway):
         self.process = await asyncio.create_subprocess_exec(
             *self.command,
             stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
             cwd=PROJECT,
             env=os.environ | self.variables,
         )

@@ -113,6 +113,11 @@ const KEYS: &[(&str, &str, &str)] = &[
         "~ dominions.gpu.fair_scheduling: false -> true",
     ),
     (
+        "enforce: false",
+        "enforce: true",
+        "~ dominions.gpu.enforce: false -> true",
+    ),
+    (
         "vram_gb: 24",
         "vram_gb: 1.5",
         "~ dominions.gpu.vram_gb: 24 -> 1.5",
