@@ -205,10 +205,17 @@ dominions: [{id: pool, kind: remote, max_concurrency: 1}]
 #[test]
 fn a_reload_tells_what_it_changed() {
     let hall = Hall::new(&families("quantum: 100", "quantum: 100", ONE));
-    let next = families("quantum: 300", "quantum: 100", ONE).parse().unwrap();
+    let next = families("quantum: 300", "quantum: 100", ONE)
+        .parse()
+        .unwrap();
     let changes = hall.handle.reload(next).unwrap();
-    assert_eq!(changes.to_string(), "~ policy_classes.a.quantum: 100 -> 300");
-    let same = families("quantum: 300", "quantum: 100", ONE).parse().unwrap();
+    assert_eq!(
+        changes.to_string(),
+        "~ policy_classes.a.quantum: 100 -> 300"
+    );
+    let same = families("quantum: 300", "quantum: 100", ONE)
+        .parse()
+        .unwrap();
     assert!(hall.handle.reload(same).unwrap().is_empty());
 }
 
