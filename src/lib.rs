@@ -67,6 +67,7 @@
 //! - [`QueueHints`] and [`Classify`] say what no header does; [`CachedTokens`] says what workers have
 //!   of a prompt already.
 //! - [`Rejection`] is how a request is turned away; [`ResponseForRejection`] replaces the response.
+//! - [`ClassView`], [`DominionView`] and their like are a policy for reading.
 //! - [`PolicyQueueHandle`] changes the queues while they run, and ends them.
 //!
 //! # Features
@@ -106,7 +107,10 @@ mod pool;
 mod schedule;
 
 pub use self::{
-    config::{ConfigError, ConfigMistake, Endpoint, PolicyChange, PolicyChanges, PolicyConfig},
+    config::{
+        BucketView, ClassView, ConfigError, ConfigMistake, DominionView, Endpoint, PolicyChange,
+        PolicyChanges, PolicyConfig, ProfileView, WorkerView,
+    },
     http::{
         Admission, BoxError, CachedTokens, ChangeError, Classify, DefaultResponseForRejection,
         Hold, NoCache, NoClassifier, PolicyQueue, PolicyQueueHandle, PolicyQueueLayer, QueueHints,
