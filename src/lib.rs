@@ -76,6 +76,7 @@
 //!
 //! - `openai`: reads the model and the prompt's length out of the JSON of OpenAI requests, and remembers
 //!   which worker has seen which prompt: the module `openai`.
+//! - `schema`: the JSON Schema of the YAML, for editors: `PolicyConfig::json_schema`.
 //! - `internals`: what this crate's own benchmarks look at. No promise holds for it.
 //!
 //! # What counts as done

@@ -11,6 +11,7 @@
 //! - [`load`] is the public face: `FromStr`, `from_path`, `Deserialize`, `Default`;
 //! - [`parse`] alone knows the YAML parser, and keeps hostile input from it;
 //! - [`schema`] is the policy as it is written, [`value`] the types of its leaves;
+//! - `json_schema`, behind the feature `schema`, describes it to editors;
 //! - [`validate`] finds every mistake and builds [`policy`], the policy as it is used;
 //! - [`difference`] tells what of it changes from one policy to the next;
 //! - [`view`] is what of it others may read.
@@ -18,6 +19,8 @@
 mod difference;
 mod env;
 mod error;
+#[cfg(feature = "schema")]
+mod json_schema;
 mod load;
 mod names;
 mod parse;

@@ -152,13 +152,13 @@ fn dominions_and_workers_say_what_their_keys_say() {
     let config = load(
         "\
 dominions:
-  - {id: pool, max_concurrency: 4, max_queue: 9, policy: reject, fair_scheduling: false}
-  - {id: gpu, kind: local, fair_unit: tokens}
+  - {id: pool, max_concurrency: 4, max_queue: 9, policy: reject, enforce: false, fair_scheduling: false}
+  - {id: gpu, kind: local, fair_unit: tokens, vram_gb: 24}
 default_dominion: gpu
 endpoints:
   - {id: x}
   - {id: y, dominion: pool, models: [m, n], max_num_batched_tokens: 8, protocol: openai, api_key: secret}
-local_models: [{id: z, dominion: gpu}]
+local_models: [{id: z, dominion: gpu, vram_gb: 1}]
 read_ahead_bytes: 1
 read_ahead_total_bytes: 2
 ",

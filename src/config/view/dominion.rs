@@ -60,6 +60,11 @@ impl<'a> DominionView<'a> {
         if self.get().reject { "reject" } else { "queue" }
     }
 
+    /// Whether its limits hold; if not, what they would do is only counted, and nobody waits.
+    pub fn enforce(self) -> bool {
+        self.get().enforce
+    }
+
     /// Whether the clients that wait take turns.
     pub fn fair_scheduling(self) -> bool {
         self.get().fair_scheduling
@@ -71,6 +76,11 @@ impl<'a> DominionView<'a> {
             FairUnit::Requests => "requests",
             FairUnit::Tokens => "tokens",
         }
+    }
+
+    /// What its local models take together at most, in gigabytes; none: it is not checked.
+    pub fn vram_gb(self) -> Option<f64> {
+        self.get().vram_gb
     }
 
     /// Its workers, in the order of [all workers](PolicyConfig::workers).
