@@ -67,6 +67,7 @@
 //! - [`QueueHints`] and [`Classify`] say what no header does; [`CachedTokens`] says what workers have
 //!   of a prompt already.
 //! - [`Rejection`] is how a request is turned away; [`ResponseForRejection`] replaces the response.
+//! - [`ClassView`], [`DominionView`] and their like are a policy for reading.
 //! - [`PolicyQueueHandle`] changes the queues while they run, and ends them.
 //!
 //! # Features
@@ -75,6 +76,7 @@
 //!
 //! - `openai`: reads the model and the prompt's length out of the JSON of OpenAI requests, and remembers
 //!   which worker has seen which prompt: the module `openai`.
+//! - `schema`: the JSON Schema of the YAML, for editors: `PolicyConfig::json_schema`.
 //! - `internals`: what this crate's own benchmarks look at. No promise holds for it.
 //!
 //! # What counts as done
@@ -106,7 +108,10 @@ mod pool;
 mod schedule;
 
 pub use self::{
-    config::{ConfigError, ConfigMistake, Endpoint, PolicyChange, PolicyChanges, PolicyConfig},
+    config::{
+        BucketView, ClassView, ConfigError, ConfigMistake, DominionView, Endpoint, PolicyChange,
+        PolicyChanges, PolicyConfig, ProfileView, WorkerView,
+    },
     http::{
         Admission, BoxError, CachedTokens, ChangeError, Classify, DefaultResponseForRejection,
         Hold, NoCache, NoClassifier, PolicyQueue, PolicyQueueHandle, PolicyQueueLayer, QueueHints,

@@ -11,12 +11,16 @@
 //! - [`load`] is the public face: `FromStr`, `from_path`, `Deserialize`, `Default`;
 //! - [`parse`] alone knows the YAML parser, and keeps hostile input from it;
 //! - [`schema`] is the policy as it is written, [`value`] the types of its leaves;
+//! - `json_schema`, behind the feature `schema`, describes it to editors;
 //! - [`validate`] finds every mistake and builds [`policy`], the policy as it is used;
-//! - [`difference`] tells what of it changes from one policy to the next.
+//! - [`difference`] tells what of it changes from one policy to the next;
+//! - [`view`] is what of it others may read.
 
 mod difference;
 mod env;
 mod error;
+#[cfg(feature = "schema")]
+mod json_schema;
 mod load;
 mod names;
 mod parse;
@@ -25,6 +29,7 @@ mod policy;
 mod schema;
 mod validate;
 mod value;
+mod view;
 
 pub use difference::{PolicyChange, PolicyChanges};
 pub use error::{ConfigError, ConfigMistake};
@@ -34,3 +39,4 @@ pub(crate) use policy::{
     PolicyClass, PrefillUntil, QueuePolicy, ReadAhead, Worker,
 };
 pub use policy::{Endpoint, PolicyConfig};
+pub use view::{BucketView, ClassView, DominionView, ProfileView, WorkerView};

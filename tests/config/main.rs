@@ -8,6 +8,7 @@ mod errors;
 mod hostile;
 mod refused;
 mod usage;
+mod view;
 mod waiting;
 mod ways_in;
 

@@ -24,6 +24,8 @@ mod workers;
 use std::{collections::HashMap, sync::Arc};
 
 pub(super) use findings::Findings;
+#[cfg(feature = "schema")]
+pub(super) use requests::CODES;
 
 use super::{
     PolicyConfig, env, names,

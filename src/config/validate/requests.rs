@@ -12,7 +12,7 @@ use crate::config::{
 };
 
 /// The codes of the answers whose status may be another.
-const CODES: [&str; 10] = [
+pub(in crate::config) const CODES: [&str; 10] = [
     "queue_rejected",
     "queue_full",
     "policy_class_queue_limit",

@@ -1,0 +1,116 @@
+//! The check itself, apart from the process around it, so that tests can run it.
+
+mod args;
+mod ledger;
+mod log;
+mod outcome;
+mod replay;
+mod report;
+mod rings;
+mod table;
+mod warnings;
+
+use std::fmt::Write;
+
+use tower_policy_queue::PolicyConfig;
+
+use self::{args::Args, log::Entry, rings::Rings};
+
+/// What a run has to say.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    /// 0, or 1 for a policy or a log with mistakes, or 2 for a command with one.
+    pub(crate) code: u8,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// The largest cost that is reckoned with, in tokens, where nobody says and no bucket tells.
+const DEFAULT_MAX_COST: u64 = 8192;
+
+/// Runs the command with these arguments.
+pub(crate) fn run(args: impl IntoIterator<Item = String>) -> Done {
+    let mut done = Done::default();
+    match check(args, &mut done.out) {
+        Ok(()) => {}
+        Err(Failure { code, message }) => {
+            done.code = code;
+            done.err = format!("{message}\n");
+        }
+    }
+    done
+}
+
+struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    fn new(code: u8, message: impl ToString) -> Self {
+        let message = message.to_string();
+        Self { code, message }
+    }
+}
+
+fn check(args: impl IntoIterator<Item = String>, out: &mut String) -> Result<(), Failure> {
+    let args = Args::parse(args).map_err(|message| Failure::new(2, message))?;
+    let Some(args) = args else {
+        out.push_str(args::USAGE);
+        return Ok(());
+    };
+    let config = PolicyConfig::from_path(&args.policy).map_err(|error| Failure::new(1, error))?;
+    let log = args.requests.as_deref().map(log::read).transpose();
+    let log = log.map_err(|message| Failure::new(1, message))?;
+
+    let max_cost = MaxCost::choose(&config, args.max_cost, log.as_deref());
+    let rings = Rings::new(&config);
+    report::print(out, &config, &rings, &max_cost);
+    warnings::print(out, &config, &rings, max_cost.tokens, log.as_deref());
+    if let Some(log) = log {
+        let ledger = replay::replay(&config, &log);
+        outcome::print(out, &config, &ledger);
+    }
+    Ok(())
+}
+
+/// The largest cost of a request, in tokens, and how it is known.
+struct MaxCost {
+    tokens: u64,
+    why: &'static str,
+}
+
+impl MaxCost {
+    fn choose(config: &PolicyConfig, said: Option<u64>, log: Option<&[Entry]>) -> Self {
+        if let Some(tokens) = said {
+            let why = "as --max-cost says";
+            return Self { tokens, why };
+        }
+        if let Some(tokens) = log.and_then(|log| log.iter().map(Entry::cost).max()) {
+            let why = "the largest of the log";
+            return Self { tokens, why };
+        }
+        let buckets = config.profiles().flat_map(|profile| profile.buckets());
+        match buckets.map(|bucket| bucket.min_tokens()).max() {
+            // A range without an end is taken to be as long as all before it.
+            Some(floor @ 1..) => Self {
+                tokens: floor.saturating_mul(2),
+                why: "twice the beginning of the last bucket; --max-cost says otherwise",
+            },
+            _ => Self {
+                tokens: DEFAULT_MAX_COST,
+                why: "a guess; --max-cost says otherwise",
+            },
+        }
+    }
+}
+
+/// A heading.
+fn heading(out: &mut String, text: &str) {
+    line(out, format_args!("\n== {text} ==\n"));
+}
+
+fn line(out: &mut String, text: impl std::fmt::Display) {
+    // Writing to a string does not fail.
+    _ = writeln!(out, "{text}");
+}

@@ -1,0 +1,216 @@
+//! What a policy may say and rarely means.
+
+use tower_policy_queue::{ClassView, DominionView, PolicyConfig};
+
+use super::{
+    heading, line,
+    log::Entry,
+    rings::{Ring, Rings, costs, has_threshold},
+};
+
+/// A quantum of more than this many of the largest requests makes bursts.
+const BURSTY: u64 = 8;
+/// A quantum of less than this part of the largest request takes many rounds.
+const MANY_ROUNDS: u64 = 64;
+
+/// Where in the policy, and what about it.
+struct Warning {
+    path: String,
+    message: String,
+}
+
+pub(super) fn print<'a>(
+    out: &mut String,
+    config: &'a PolicyConfig,
+    rings: &Rings<'a>,
+    max_cost: u64,
+    log: Option<&[Entry]>,
+) {
+    heading(out, "What looks unintended");
+    let mut found = Found {
+        config,
+        rings,
+        max_cost,
+        warnings: Vec::new(),
+    };
+    for class in config.classes() {
+        // What there is without any policy is nobody's mistake.
+        if !class.path().is_empty() {
+            found.quantum(class);
+            found.threshold(class, log.and_then(|log| median(config, class, log)));
+            found.reach(class);
+        }
+    }
+    found.models();
+    for ring in rings.iter() {
+        if let Some(dominion) = ring.dominion {
+            found.dominion(dominion, ring);
+        }
+    }
+    found.default_dominion();
+    if found.warnings.is_empty() {
+        line(out, "  nothing");
+    }
+    for Warning { path, message } in found.warnings {
+        line(out, format_args!("  {path}: {message}"));
+    }
+}
+
+struct Found<'a> {
+    config: &'a PolicyConfig,
+    rings: &'a Rings<'a>,
+    /// The largest cost of a request, in tokens.
+    max_cost: u64,
+    warnings: Vec<Warning>,
+}
+
+impl Found<'_> {
+    fn warn(&mut self, path: String, message: String) {
+        self.warnings.push(Warning { path, message });
+    }
+
+    fn quantum(&mut self, class: ClassView<'_>) {
+        let (quantum, max_cost) = (class.quantum(), self.max_cost);
+        let path = || format!("{}.quantum", class.path());
+        let alone = |ring: &Ring<'_>| ring.classes.len() == 1;
+        if self.rings.of(class).all(alone) {
+            // A class that has nobody beside it shares with nobody.
+        } else if quantum / BURSTY > max_cost {
+            let message = format!(
+                "is {} times the largest request: so many go in a row before another class does",
+                quantum / max_cost
+            );
+            self.warn(path(), message);
+        } else if quantum.saturating_mul(MANY_ROUNDS) < max_cost {
+            let rounds = max_cost.div_ceil(quantum);
+            let message = format!(
+                "is far below the largest request, which takes {rounds} rounds to earn. That is harmless: \
+                 rounds are credited at once, and the shares are the same"
+            );
+            self.warn(path(), message);
+        }
+    }
+
+    /// `typical` is what the log says of the class, in uncached tokens.
+    fn threshold(&mut self, class: ClassView<'_>, typical: Option<u64>) {
+        let (least, most) = costs(class, self.max_cost);
+        let (typical, what) = match typical {
+            Some(median) => (median, "the median of the log"),
+            None => (least + (most - least) / 2, "the middle of its range"),
+        };
+        let alone = |limit: &str| {
+            format!(
+                "is {limit} tokens, and a typical request of the class has {typical} ({what}): it makes its \
+                 worker busy by itself, so that such requests have their prefill one at a time"
+            )
+        };
+        if let Some(limit) = class.prefill_busy_threshold() {
+            if limit < typical {
+                let path = format!("{}.prefill_busy_threshold", class.path());
+                self.warn(path, alone(&limit.to_string()));
+            }
+        }
+        let Some(fraction) = class.prefill_busy_threshold_frac() else {
+            return;
+        };
+        let path = format!("{}.prefill_busy_threshold_frac", class.path());
+        let workers = self.config.workers();
+        let batches = workers.filter_map(|worker| worker.max_num_batched_tokens());
+        match batches.min() {
+            None => {
+                let message = "has no effect: no worker says its max_num_batched_tokens";
+                self.warn(path, message.to_owned());
+            }
+            Some(batch) => {
+                let limit = fraction * batch as f64;
+                if limit < typical as f64 {
+                    self.warn(path, alone(&format!("{fraction} · {batch} = {limit}")));
+                }
+            }
+        }
+    }
+
+    fn reach(&mut self, class: ClassView<'_>) {
+        let Some(bucket) = class.cache_bucket() else {
+            // Requests ask for it by its name.
+            return;
+        };
+        if bucket.min_tokens() > self.max_cost {
+            let message = format!(
+                "no request reaches it: its bucket begins at {} uncached tokens, and the largest request \
+                 has {}",
+                bucket.min_tokens(),
+                self.max_cost
+            );
+            self.warn(class.path(), message);
+        }
+    }
+
+    /// Policies of models that nobody serves.
+    fn models(&mut self) {
+        if self.config.workers().len() == 0 {
+            return;
+        }
+        for profile in self.config.profiles() {
+            let served = |model| self.config.models().any(|served| served == model);
+            if profile.model().is_some_and(|model| !served(model)) {
+                let message = "no worker serves the model: its requests go where others go by default, to \
+                               any worker there";
+                self.warn(profile.path(), message.to_owned());
+            }
+        }
+    }
+
+    fn dominion(&mut self, dominion: DominionView<'_>, ring: &Ring<'_>) {
+        let path = dominion.path();
+        let others = self.config.workers().len() > 0;
+        if others && dominion.workers().next().is_none() {
+            let message =
+                "no worker is bound to it, though others have some: its requests name none";
+            self.warn(path.clone(), message.to_owned());
+        }
+        if !dominion.enforce() {
+            let message =
+                "is false: what its limits would do is counted, and nobody waits or is turned away";
+            return self.warn(format!("{path}.enforce"), message.to_owned());
+        }
+        let waits = dominion.policy() == "queue";
+        let slots = dominion.max_concurrency();
+        let thresholds = ring.classes.iter().any(|class| has_threshold(*class));
+        if slots.is_none() && !thresholds {
+            let message = "is absent, and no class has a busy threshold: nobody ever waits there";
+            self.warn(format!("{path}.max_concurrency"), message.to_owned());
+        } else if let Some(room) = ring.class_limits(self.config).filter(|_| waits) {
+            let max_queue = dominion.max_queue();
+            if room < max_queue as u128 {
+                let message = format!(
+                    "is {max_queue}, which is never reached: the limits of the classes let {room} wait"
+                );
+                self.warn(format!("{path}.max_queue"), message);
+            }
+        }
+    }
+
+    fn default_dominion(&mut self) {
+        if self.config.dominions().len() > 1 && self.config.default_dominion().is_none() {
+            let message = "is absent, and there are several dominions: a request that names no model and no \
+                           worker is in none of them, and not limited, unless its route is bound to one";
+            self.warn("default_dominion".to_owned(), message.to_owned());
+        }
+    }
+}
+
+/// The median of the uncached tokens of the requests of a class.
+fn median(config: &PolicyConfig, class: ClassView<'_>, log: &[Entry]) -> Option<u64> {
+    let of_class = log.iter().filter(|entry| {
+        let its = config.class_for(
+            entry.model.as_deref(),
+            entry.policy.as_deref(),
+            entry.uncached(),
+        );
+        its.index() == class.index()
+    });
+    let mut tokens: Vec<_> = of_class.map(Entry::uncached).collect();
+    tokens.sort_unstable();
+    tokens.get(tokens.len() / 2).copied()
+}

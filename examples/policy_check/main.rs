@@ -1,0 +1,30 @@
+//! What does a policy promise, and what would it have done? Without a server.
+//!
+//! ```text
+//! cargo run --release --example policy_check -- POLICY [--requests LOG] [--max-cost TOKENS]
+//! ```
+//!
+//! It checks the file and prints who waits where, what share each class is promised, how long it can
+//! be passed over, what the queues can take of memory, and what looks unintended. With a log of
+//! requests, it also replays them through the layer in simulated time and prints what came of
+//! the promises. There is a policy and a log beside this file to try:
+//!
+//! ```text
+//! cargo run --release --example policy_check -- examples/policy_check/sample.yaml \
+//!     --requests examples/policy_check/sample.jsonl
+//! ```
+//!
+//! A log has one JSON object to a line: `at_ms` and `service_ms`, and as far as they are known `policy`,
+//! `model`, `client`, `raw_isl_tokens`, `cached_tokens`, `strict_priority`, `priority_jump`, `worker`
+//! and `first_byte_ms`. The exit code is 1 if the policy or the log has mistakes, 2 if the command has.
+
+mod check;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = check::run(std::env::args().skip(1));
+    print!("{}", done.out);
+    eprint!("{}", done.err);
+    ExitCode::from(done.code)
+}

@@ -1,0 +1,169 @@
+//! Classes.
+
+use std::{fmt, time::Duration};
+
+use super::{BucketView, ProfileView};
+use crate::config::{HoldUntil, PolicyClass, PolicyConfig, PrefillUntil, QueuePolicy, path::Path};
+
+/// A policy class.
+#[derive(Clone, Copy)]
+pub struct ClassView<'a> {
+    config: &'a PolicyConfig,
+    index: usize,
+}
+
+impl<'a> ClassView<'a> {
+    pub(super) fn new(config: &'a PolicyConfig, index: usize) -> Self {
+        Self { config, index }
+    }
+
+    fn get(self) -> &'a PolicyClass {
+        &self.config.classes[self.index]
+    }
+
+    fn profile_of(self) -> ProfileView<'a> {
+        let own = self
+            .profile()
+            .and_then(|model| self.config.profile_of_model.get(model));
+        ProfileView::new(self.config, own.copied().unwrap_or(0))
+    }
+
+    /// Its family, and the index of its bucket.
+    fn cell(self) -> Option<(&'a str, usize)> {
+        self.profile_of()
+            .get()
+            .families
+            .iter()
+            .find_map(|(name, cells)| {
+                let bucket = cells.iter().position(|&class| class == self.index)?;
+                Some((name.as_str(), bucket))
+            })
+    }
+
+    /// Its place among [all classes](PolicyConfig::classes), counted from 0.
+    pub fn index(self) -> usize {
+        self.index
+    }
+
+    /// Where the policy defines it, such as `policy_classes[1]`; empty for the class of a policy that
+    /// defines none.
+    pub fn path(self) -> String {
+        let profile = self.profile_of().get();
+        if profile.families.is_empty() && profile.explicit.is_empty() {
+            return String::new();
+        }
+        let own = &self.get().profile;
+        let before = self.config.classes[..self.index].iter().rev();
+        let index = before.take_while(|class| class.profile == *own).count();
+        let classes = |root: Path<'_>| {
+            let list = root.key("policy_classes");
+            list.index(index).steps().to_string()
+        };
+        match own {
+            None => classes(Path::Root),
+            Some(model) => classes(Path::Root.key("models").entry(model)),
+        }
+    }
+
+    /// Its name, unique within its profile.
+    pub fn name(self) -> &'a str {
+        &self.get().name
+    }
+
+    /// The model whose profile it belongs to; none for the root profile.
+    pub fn profile(self) -> Option<&'a str> {
+        self.get().profile.as_deref()
+    }
+
+    /// The family that it belongs to; none for an explicit class, which is asked for by its name.
+    pub fn policy_family(self) -> Option<&'a str> {
+        self.cell().map(|(family, _)| family)
+    }
+
+    /// The bucket of its requests; none for an explicit class.
+    pub fn cache_bucket(self) -> Option<BucketView<'a>> {
+        let (_, bucket) = self.cell()?;
+        self.profile_of().buckets().nth(bucket)
+    }
+
+    /// Uncached tokens credited in each round: its share, in proportion to the others'.
+    pub fn quantum(self) -> u64 {
+        self.get().quantum.get()
+    }
+
+    /// The order of its requests: `fcfs` or `wspt`.
+    pub fn queue_policy(self) -> &'static str {
+        match self.get().order {
+            QueuePolicy::Fcfs => "fcfs",
+            QueuePolicy::Wspt => "wspt",
+        }
+    }
+
+    /// Active prefill tokens above which a worker is busy for it.
+    pub fn prefill_busy_threshold(self) -> Option<u64> {
+        self.get().busy.tokens
+    }
+
+    /// The same as a multiple of the worker's `max_num_batched_tokens`.
+    pub fn prefill_busy_threshold_frac(self) -> Option<f64> {
+        self.get().busy.fraction
+    }
+
+    /// The share of busy workers, above 0 and at most 1, from which on all count as busy; none: 1.
+    pub fn busy_worker_ratio(self) -> Option<f64> {
+        self.get().busy.ratio
+    }
+
+    /// Requests that may be queued in it, for each worker of the dominion.
+    pub fn request_queue_limit_per_worker(self) -> Option<u64> {
+        self.get().limits.requests
+    }
+
+    /// Input tokens, cached ones included, that may be queued in it, for each worker of the dominion.
+    pub fn raw_isl_token_queue_limit_per_worker(self) -> Option<u64> {
+        self.get().limits.raw_isl_tokens
+    }
+
+    /// Cached input tokens that may be queued in it, for each worker of the dominion.
+    pub fn cached_token_queue_limit_per_worker(self) -> Option<u64> {
+        self.get().limits.cached_tokens
+    }
+
+    /// The longest that a request may wait: the class's own limit, or else the policy's.
+    pub fn max_queue_wait(self) -> Option<Duration> {
+        self.get().max_queue_wait
+    }
+
+    /// When a slot is given back: `headers`, `first_byte` or `body_end`.
+    pub fn hold_until(self) -> &'static str {
+        match self.get().hold_until {
+            HoldUntil::Headers => "headers",
+            HoldUntil::FirstByte => "first_byte",
+            HoldUntil::BodyEnd => "body_end",
+        }
+    }
+
+    /// The longest that a slot is held, from its grant.
+    pub fn max_hold(self) -> Option<Duration> {
+        self.get().max_hold
+    }
+
+    /// When a request stops counting as its worker's prefill: `headers` or `first_byte`.
+    pub fn prefill_until(self) -> &'static str {
+        match self.get().prefill_until {
+            PrefillUntil::Headers => "headers",
+            PrefillUntil::FirstByte => "first_byte",
+        }
+    }
+
+    /// What an output token costs it, in input tokens.
+    pub fn output_token_weight(self) -> f64 {
+        self.get().output_token_weight
+    }
+}
+
+impl fmt::Debug for ClassView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
