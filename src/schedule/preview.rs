@@ -2,7 +2,7 @@
 
 use slab::Slab;
 
-use super::{Entry, Gate, Schedule, class::Class};
+use super::{Entry, Gate, Schedule, class::Class, indices::Indices};
 
 /// What a [`Schedule::preview`] knows of a waiting request.
 #[derive(Clone, Copy, Debug)]
@@ -72,9 +72,12 @@ impl<T> Schedule<T> {
             Some((key.index(), copy))
         });
         let entries: Slab<Entry<Seen<P>>> = copies.collect();
-        let backlogged = |&class: &usize| !classes[class].is_empty();
+        let mut backlogged = Indices::new(classes.len());
+        (0..classes.len())
+            .filter(|&class| !classes[class].is_empty())
+            .for_each(|class| backlogged.insert(class));
         Schedule {
-            backlogged: (0..classes.len()).filter(backlogged).collect(),
+            backlogged,
             ready: self.ready.clone(),
             entries,
             classes,

@@ -1,6 +1,6 @@
 //! Moving everything that waits into another ring of classes.
 
-use super::{Entry, Gate, Key, Schedule, class::Class};
+use super::{Entry, Gate, Key, Schedule, class::Class, indices::Indices};
 use crate::config::FairUnit;
 
 /// A class of the new ring.
@@ -39,8 +39,8 @@ impl<T> Schedule<T> {
         self.burst = self.burst.and_then(successor);
 
         let old = std::mem::replace(&mut self.classes, new);
-        self.ready.clear();
-        self.backlogged.clear();
+        self.ready = Indices::new(ring.len());
+        self.backlogged = Indices::new(ring.len());
         // In the order of their turns, so that clients come in it again.
         let keys: Vec<Key> = old.iter().flat_map(Class::keys).collect();
         for key in keys {

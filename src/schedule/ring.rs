@@ -1,12 +1,10 @@
 //! The ring of classes and the round robin over it.
 
-use std::collections::BTreeSet;
-
 use slab::Slab;
 
 use crate::config::FairUnit;
 
-use super::{Backlog, ClientId, LaneId, Rank, Snapshot, class::Class};
+use super::{Backlog, ClientId, LaneId, Rank, Snapshot, class::Class, indices::Indices};
 
 /// Names a waiting request until it is served or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +40,10 @@ pub(crate) trait Gate<T> {
 pub(crate) struct Schedule<T> {
     pub(super) entries: Slab<Entry<T>>,
     pub(super) classes: Vec<Class>,
-    /// Classes with a dispatchable head. An index is all the scan needs of a class it skips.
-    pub(super) ready: BTreeSet<usize>,
+    /// Classes with a dispatchable head.
+    pub(super) ready: Indices,
     /// Classes with backlog, dispatchable or not.
-    pub(super) backlogged: BTreeSet<usize>,
+    pub(super) backlogged: Indices,
     /// Where the next scan begins.
     pub(super) cursor: usize,
     /// The class served last, as long as it has backlog and its credit covers its candidate.
@@ -56,11 +54,12 @@ impl<T> Schedule<T> {
     /// A ring of classes with these quanta, in tokens, whose clients take turns by `unit`.
     pub(crate) fn new(quanta: impl IntoIterator<Item = u64>, unit: FairUnit) -> Self {
         let class = |quantum| Class::new(quantum, unit);
+        let classes: Vec<_> = quanta.into_iter().map(class).collect();
         Self {
             entries: Slab::new(),
-            classes: quanta.into_iter().map(class).collect(),
-            ready: BTreeSet::new(),
-            backlogged: BTreeSet::new(),
+            ready: Indices::new(classes.len()),
+            backlogged: Indices::new(classes.len()),
+            classes,
             cursor: 0,
             burst: None,
         }
@@ -105,12 +104,12 @@ impl<T> Schedule<T> {
 
     /// True if some head may go.
     pub(crate) fn is_dispatchable(&self) -> bool {
-        !self.ready.is_empty()
+        self.ready.next(0).is_some()
     }
 
     /// The classes with backlog, in ring order.
     pub(crate) fn backlogged(&self) -> impl Iterator<Item = usize> + '_ {
-        self.backlogged.iter().copied()
+        self.backlogged.iter()
     }
 
     /// The waiting requests, in no order.
@@ -169,12 +168,8 @@ impl<T> Schedule<T> {
                 .then(|| entry.snapshot.cost())
         });
         match (was_ready, asked.candidate().is_some()) {
-            (false, true) => {
-                self.ready.insert(class);
-            }
-            (true, false) => {
-                self.ready.remove(&class);
-            }
+            (false, true) => self.ready.insert(class),
+            (true, false) => self.ready.remove(class),
             _ => {}
         }
     }
@@ -182,13 +177,12 @@ impl<T> Schedule<T> {
     /// Asks the gate anew about all heads that a worker concerns: those of its own lanes and of the
     /// shared ones.
     pub(crate) fn recheck_worker(&mut self, worker: u32, gate: &impl Gate<T>) {
-        // Taken out for the loop, which changes who is ready and nothing else.
-        let backlogged = std::mem::take(&mut self.backlogged);
-        for &class in &backlogged {
+        let mut next = self.backlogged.next(0);
+        while let Some(class) = next {
             self.recheck(class, LaneId::Worker(worker), gate);
             self.recheck(class, LaneId::Shared, gate);
+            next = self.backlogged.next(class + 1);
         }
-        self.backlogged = backlogged;
     }
 
     /// Takes tokens from a class's deficit for what it used beyond the cost of its requests, or, if
@@ -221,7 +215,7 @@ impl<T> Schedule<T> {
     /// An emptied class leaves the ring, and with its deficit its burst is gone.
     fn settle(&mut self, class: usize) {
         if self.classes[class].is_empty() {
-            self.backlogged.remove(&class);
+            self.backlogged.remove(class);
             if self.burst == Some(class) {
                 self.burst = None;
             }
@@ -253,8 +247,7 @@ impl<T> Schedule<T> {
             cursor,
             ..
         } = self;
-        let order = ready.range(*cursor..).chain(ready.range(..*cursor));
-        for &index in order {
+        for index in ready.around(*cursor) {
             let class = &mut classes[index];
             let cost = class.price()?;
             if cost <= class.deficit {
@@ -272,7 +265,7 @@ impl<T> Schedule<T> {
     /// than the least number of rounds that lets some class pay.
     fn credit_rounds_without_progress(&mut self) -> Option<()> {
         let Self { classes, ready, .. } = self;
-        let rounds = |&index: &usize| {
+        let rounds = |index: usize| {
             let class = &classes[index];
             let missing = class.price()?.saturating_sub(class.deficit).max(0);
             // Rounded up; the sum of two numbers below 2^65 at most.
@@ -281,7 +274,7 @@ impl<T> Schedule<T> {
         };
         let idle = ready.iter().filter_map(rounds).min()?.saturating_sub(1);
         if idle > 0 {
-            ready.iter().for_each(|&index| classes[index].credit(idle));
+            ready.iter().for_each(|index| classes[index].credit(idle));
         }
         Some(())
     }
