@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::config::FairUnit;
 
 use super::{
-    ClientId, Key, LaneId, Rank, Snapshot,
+    Entry, Key, LaneId, Rank, Snapshot,
+    heap::Positions,
     lane::{Head, Lane},
 };
 
@@ -78,7 +79,7 @@ impl Class {
     }
 
     /// A copy of what may matter to the next `limit` services, and of as many blocked lanes.
-    pub(super) fn first(&self, limit: usize) -> Self {
+    pub(super) fn first(&self, limit: usize, positions: &mut Positions) -> Self {
         // The next services take from that many lanes at most, the ones with the best heads: another
         // request of a lane comes into play only once the first one is gone.
         let ready: BTreeSet<_> = self.ready.iter().take(limit).copied().collect();
@@ -86,14 +87,14 @@ impl Class {
         let blocked = blocked.map(|(&worker, _)| worker).take(limit);
         let workers = ready.iter().map(|&(_, worker)| worker).chain(blocked);
         let exact: BTreeMap<u32, Lane> = workers
-            .filter_map(|worker| Some((worker, self.exact.get(&worker)?.first(limit))))
+            .filter_map(|worker| Some((worker, self.exact.get(&worker)?.first(limit, positions))))
             .collect();
         let mut first = Self {
             quantum: self.quantum,
             unit: self.unit,
             deficit: self.deficit,
             backlog: Backlog::default(),
-            shared: self.shared.first(limit),
+            shared: self.shared.first(limit, positions),
             exact,
             ready,
             candidate: self.candidate,
@@ -123,48 +124,50 @@ impl Class {
     }
 
     /// Adds a request; true if it became the head of its lane.
-    pub(super) fn push(
+    pub(super) fn push<T>(
         &mut self,
-        id: LaneId,
-        client: ClientId,
-        rank: Rank,
         key: Key,
-        snapshot: Snapshot,
+        entry: &Entry<T>,
+        positions: &mut Positions,
     ) -> bool {
-        self.backlog.requests += 1;
-        self.backlog.raw_tokens = self.backlog.raw_tokens.saturating_add(snapshot.raw());
-        self.backlog.cached_tokens = self.backlog.cached_tokens.saturating_add(snapshot.cached());
-        let lane = match id {
+        let Backlog {
+            requests,
+            raw_tokens,
+            cached_tokens,
+        } = &mut self.backlog;
+        *requests += 1;
+        *raw_tokens = raw_tokens.saturating_add(entry.snapshot.raw());
+        *cached_tokens = cached_tokens.saturating_add(entry.snapshot.cached());
+        let lane = match entry.lane {
             LaneId::Shared => &mut self.shared,
             LaneId::Worker(worker) => self.exact.entry(worker).or_default(),
         };
-        lane.push(self.unit, client, rank, key);
-        lane.head() == Some((rank, key))
+        lane.push(self.unit, key, entry, positions);
+        lane.head().is_some_and(|(_, head)| head == key)
     }
 
     /// Takes a request out of the middle of its lane; true if it was the lane's head.
-    pub(super) fn remove(
+    pub(super) fn remove<T>(
         &mut self,
-        id: LaneId,
-        client: ClientId,
-        rank: Rank,
-        snapshot: Snapshot,
+        key: Key,
+        entry: &Entry<T>,
+        positions: &mut Positions,
     ) -> bool {
-        self.discount(snapshot);
-        let Some(lane) = self.lane(id) else {
+        self.discount(entry.snapshot);
+        let Some(lane) = self.lane(entry.lane) else {
             return false;
         };
-        let was_head = lane.head().is_some_and(|(head, _)| head == rank);
-        lane.remove(client, rank);
+        let was_head = lane.head().is_some_and(|(_, head)| head == key);
+        lane.remove(key, entry, positions);
         was_head
     }
 
     /// Takes the head of a lane, which passes the turn to the lane's next client.
-    pub(super) fn pop(&mut self, id: LaneId, snapshot: Snapshot) {
+    pub(super) fn pop(&mut self, id: LaneId, snapshot: Snapshot, positions: &mut Positions) {
         self.discount(snapshot);
         let unit = self.unit;
         if let Some(lane) = self.lane(id) {
-            lane.pop(unit, snapshot.cost());
+            lane.pop(unit, snapshot.cost(), positions);
         }
     }
 
@@ -216,9 +219,9 @@ impl Class {
             let head = self.exact.get(worker)?.ready?;
             Some((LaneId::Worker(*worker), head))
         });
-        shared
-            .into_iter()
-            .chain(exact)
-            .min_by_key(|(_, head)| head.rank)
+        match (shared, exact) {
+            (Some(shared), Some(exact)) if exact.1.rank < shared.1.rank => Some(exact),
+            _ => shared.or(exact),
+        }
     }
 }

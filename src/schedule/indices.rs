@@ -37,13 +37,21 @@ impl Indices {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        iter::successors(self.next(0), |&index| self.next(index + 1))
+        self.from(0)
     }
 
     /// All of them once around, the first one that is not below `start` first.
     pub(super) fn around(&self, start: usize) -> impl Iterator<Item = usize> + '_ {
-        let rest = iter::successors(self.next(start), |&index| self.next(index + 1));
-        rest.chain(self.iter().take_while(move |&index| index < start))
+        let wrapped = self.from(0).take_while(move |&index| index < start);
+        self.from(start).chain(wrapped)
+    }
+
+    fn from(&self, mut start: usize) -> impl Iterator<Item = usize> + '_ {
+        iter::from_fn(move || {
+            let index = self.next(start)?;
+            start = index + 1;
+            Some(index)
+        })
     }
 }
 

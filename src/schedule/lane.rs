@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::config::FairUnit;
 
 use super::{
-    ClientId, Key, Rank,
-    order::{Place, Tier},
+    ClientId, Entry, Key, Rank,
+    heap::{Heap, Positions},
+    order::Tier,
 };
 
 /// Which lane of a class: that of one exact worker, or the shared one.
@@ -42,22 +43,17 @@ type Turns = VecDeque<Turn>;
 #[derive(Debug)]
 struct Turn {
     client: ClientId,
-    queue: BTreeMap<Place, Key>,
+    queue: Heap,
     /// Tokens it was served, or is taken to have been, where turns are weighed by tokens: who joins is
     /// level with the one that was served least.
     served: u64,
 }
 
 impl Turn {
-    fn first(&self, limit: usize) -> Self {
+    fn first(&self, limit: usize, positions: &mut Positions) -> Self {
         Self {
             client: self.client,
-            queue: self
-                .queue
-                .iter()
-                .take(limit)
-                .map(|(&place, &key)| (place, key))
-                .collect(),
+            queue: self.queue.copy(limit, positions),
             served: self.served,
         }
     }
@@ -71,19 +67,22 @@ impl Lane {
     /// The request that goes next: of the highest tier, of the client whose turn it is.
     pub(super) fn head(&self) -> Option<(Rank, Key)> {
         let (&tier, turns) = self.tiers.first_key_value()?;
-        let (&place, &key) = turns.front()?.queue.first_key_value()?;
+        let (place, key) = turns.front()?.queue.first()?;
         Some((Rank::of(tier, place), key))
     }
 
     /// A copy of the first requests: as many tiers as it takes for `limit` of them, and of each
     /// client `limit` at most.
-    pub(super) fn first(&self, limit: usize) -> Self {
+    pub(super) fn first(&self, limit: usize, positions: &mut Positions) -> Self {
         let mut copied = 0;
         let tiers = self.tiers.iter().map_while(|(&tier, turns)| {
             if copied >= limit {
                 return None;
             }
-            let turns: Turns = turns.iter().map(|turn| turn.first(limit)).collect();
+            let turns: Turns = turns
+                .iter()
+                .map(|turn| turn.first(limit, positions))
+                .collect();
             copied += turns.iter().map(|turn| turn.queue.len()).sum::<usize>();
             Some((tier, turns))
         });
@@ -96,53 +95,65 @@ impl Lane {
     /// All requests, by tier, then client by client in the order of their turns.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         let turns = self.tiers.values().flatten();
-        turns.flat_map(|turn| turn.queue.values().copied())
+        turns.flat_map(|turn| turn.queue.keys())
     }
 
-    pub(super) fn push(&mut self, unit: FairUnit, client: ClientId, rank: Rank, key: Key) {
+    pub(super) fn push<T>(
+        &mut self,
+        unit: FairUnit,
+        key: Key,
+        entry: &Entry<T>,
+        positions: &mut Positions,
+    ) {
+        let (client, rank) = (entry.client, entry.rank);
         let turns = self.tiers.entry(rank.tier()).or_default();
         if let Some(turn) = turns.iter_mut().find(|turn| turn.client == client) {
-            turn.queue.insert(rank.place(), key);
+            turn.queue.push(rank.place(), key, positions);
             return;
         }
-        let turn = Turn {
+        let mut turn = Turn {
             client,
-            queue: BTreeMap::from([(rank.place(), key)]),
+            queue: Heap::default(),
             served: turns.front().map_or(0, |first| first.served),
         };
+        turn.queue.push(rank.place(), key, positions);
         pass(turns, unit, turn);
     }
 
     /// Takes a request out, wherever it stands. Its client keeps its turn.
-    pub(super) fn remove(&mut self, client: ClientId, rank: Rank) {
-        let Some(turns) = self.tiers.get_mut(&rank.tier()) else {
+    pub(super) fn remove<T>(&mut self, key: Key, entry: &Entry<T>, positions: &mut Positions) {
+        let tier = entry.rank.tier();
+        let Some(turns) = self.tiers.get_mut(&tier) else {
             return;
         };
-        if let Some(index) = turns.iter().position(|turn| turn.client == client) {
-            turns[index].queue.remove(&rank.place());
+        if let Some(index) = turns.iter().position(|turn| turn.client == entry.client) {
+            turns[index].queue.remove(key, positions);
             if turns[index].queue.is_empty() {
                 turns.remove(index);
             }
         }
         if turns.is_empty() {
-            self.tiers.remove(&rank.tier());
+            self.tiers.remove(&tier);
         }
     }
 
     /// Takes the head out, which costs this many tokens, and passes the turn on.
-    pub(super) fn pop(&mut self, unit: FairUnit, cost: u64) {
+    pub(super) fn pop(&mut self, unit: FairUnit, cost: u64, positions: &mut Positions) {
         let Some(mut tier) = self.tiers.first_entry() else {
             return;
         };
         let turns = tier.get_mut();
-        if let [only] = turns.make_contiguous() {
+        let alone = turns.len() == 1;
+        let Some(turn) = turns.front_mut() else {
+            return;
+        };
+        turn.queue.pop(positions);
+        if alone {
             // Nobody to pass the turn to.
-            only.queue.pop_first();
-            if only.queue.is_empty() {
+            if turn.queue.is_empty() {
                 tier.remove();
             }
         } else if let Some(mut turn) = turns.pop_front() {
-            turn.queue.pop_first();
             turn.served = turn.served.saturating_add(cost);
             if !turn.queue.is_empty() {
                 pass(turns, unit, turn);

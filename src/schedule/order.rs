@@ -1,6 +1,9 @@
 //! The order of requests inside a class.
 
-use std::{cmp::Reverse, time::Duration};
+use std::{
+    cmp::{Ordering, Reverse},
+    time::Duration,
+};
 
 use crate::config::QueuePolicy;
 
@@ -47,10 +50,24 @@ pub(crate) struct Rank {
 pub(super) type Tier = Reverse<u32>;
 
 /// The order inside a tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     score: Score,
     sequence: u64,
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // As one number: heaps compare places whose order nobody foresees, and this needs no branch.
+        let number = |place: &Self| u128::from(place.score.0) << 64 | u128::from(place.sequence);
+        number(self).cmp(&number(other))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Rank {

@@ -2,7 +2,7 @@
 
 use slab::Slab;
 
-use super::{Entry, Gate, Schedule, class::Class, indices::Indices};
+use super::{Entry, Gate, Schedule, class::Class, heap::Positions, indices::Indices};
 
 /// What a [`Schedule::preview`] knows of a waiting request.
 #[derive(Clone, Copy, Debug)]
@@ -41,10 +41,11 @@ impl<T> Schedule<T> {
         gate: &impl Gate<T>,
         mut show: impl FnMut(&Entry<T>) -> P,
     ) -> Schedule<Seen<P>> {
+        let mut positions = Positions::default();
         let classes: Vec<Class> = self
             .classes
             .iter()
-            .map(|class| class.first(limit))
+            .map(|class| class.first(limit, &mut positions))
             .collect();
         let keys = classes.iter().flat_map(Class::keys);
         let copies = keys.filter_map(|key| {
@@ -80,6 +81,7 @@ impl<T> Schedule<T> {
             backlogged,
             ready: self.ready.clone(),
             entries,
+            positions,
             classes,
             cursor: self.cursor,
             burst: self.burst,

@@ -4,7 +4,9 @@ use slab::Slab;
 
 use crate::config::FairUnit;
 
-use super::{Backlog, ClientId, LaneId, Rank, Snapshot, class::Class, indices::Indices};
+use super::{
+    Backlog, ClientId, LaneId, Rank, Snapshot, class::Class, heap::Positions, indices::Indices,
+};
 
 /// Names a waiting request until it is served or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,7 @@ pub(crate) trait Gate<T> {
 #[derive(Debug)]
 pub(crate) struct Schedule<T> {
     pub(super) entries: Slab<Entry<T>>,
+    pub(super) positions: Positions,
     pub(super) classes: Vec<Class>,
     /// Classes with a dispatchable head.
     pub(super) ready: Indices,
@@ -57,6 +60,7 @@ impl<T> Schedule<T> {
         let classes: Vec<_> = quanta.into_iter().map(class).collect();
         Self {
             entries: Slab::new(),
+            positions: Positions::default(),
             ready: Indices::new(classes.len()),
             backlogged: Indices::new(classes.len()),
             classes,
@@ -88,7 +92,7 @@ impl<T> Schedule<T> {
             .enumerate()
             .flat_map(|(index, class)| class.heads().map(move |key| (index, key)));
         heads
-            .filter(|&(class, key)| gate.open(class, &self.entries[key.0 as usize].payload))
+            .filter(|&(class, key)| gate.open(class, &self.entries[key.index()].payload))
             .count()
     }
 
@@ -127,30 +131,23 @@ impl<T> Schedule<T> {
 
     /// Puts an entry into the queue of its class.
     pub(super) fn enqueue(&mut self, key: Key, gate: &impl Gate<T>) {
-        let Some(&Entry {
-            class,
-            lane,
-            client,
-            rank,
-            snapshot,
-            ..
-        }) = self.entries.get(key.index())
-        else {
+        let Some(entry) = self.entries.get(key.index()) else {
             return;
         };
+        let (class, lane) = (entry.class, entry.lane);
         if self.classes[class].is_empty() {
             self.backlogged.insert(class);
         }
-        if self.classes[class].push(lane, client, rank, key, snapshot) {
+        if self.classes[class].push(key, entry, &mut self.positions) {
             self.recheck(class, lane, gate);
         }
     }
 
     /// Takes a request out that is not to be served. O(log n).
     pub(crate) fn remove(&mut self, key: Key, gate: &impl Gate<T>) -> Option<Entry<T>> {
-        let entry = self.entries.try_remove(key.0 as usize)?;
+        let entry = self.entries.try_remove(key.index())?;
         let class = &mut self.classes[entry.class];
-        if class.remove(entry.lane, entry.client, entry.rank, entry.snapshot) {
+        if class.remove(key, &entry, &mut self.positions) {
             self.recheck(entry.class, entry.lane, gate);
         }
         self.settle(entry.class);
@@ -163,7 +160,7 @@ impl<T> Schedule<T> {
         let asked = &mut self.classes[class];
         let was_ready = asked.candidate().is_some();
         asked.recheck(lane, |key| {
-            let entry = entries.get(key.0 as usize)?;
+            let entry = entries.get(key.index())?;
             gate.open(class, &entry.payload)
                 .then(|| entry.snapshot.cost())
         });
@@ -196,11 +193,11 @@ impl<T> Schedule<T> {
     pub(crate) fn serve(&mut self, gate: &impl Gate<T>) -> Option<Entry<T>> {
         let class = self.pick()?;
         let (lane, head) = self.classes[class].candidate()?;
-        let entry = self.entries.try_remove(head.key.0 as usize)?;
+        let entry = self.entries.try_remove(head.key.index())?;
 
         let served = &mut self.classes[class];
         served.deficit = served.deficit.saturating_sub(head.cost.into());
-        served.pop(lane, entry.snapshot);
+        served.pop(lane, entry.snapshot, &mut self.positions);
         self.recheck(class, lane, gate);
         self.cursor = if class + 1 == self.classes.len() {
             0
@@ -250,10 +247,9 @@ impl<T> Schedule<T> {
         for index in ready.around(*cursor) {
             let class = &mut classes[index];
             let cost = class.price()?;
-            if cost <= class.deficit {
-                return Some(index);
+            if cost > class.deficit {
+                class.credit(1);
             }
-            class.credit(1);
             if cost <= class.deficit {
                 return Some(index);
             }
