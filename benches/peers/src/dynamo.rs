@@ -60,7 +60,7 @@ impl Dynamo {
     fn push(&mut self, class: Option<usize>) {
         let (class, cost, after) = self.work.next(class);
         let payload = Payload::new(self.work.arrivals);
-        enqueue(&mut self.queue, class, cost, after, payload);
+        enqueue(&mut self.queue, class, cost, after as f64 / 1000.0, payload);
     }
 
     /// One leaves, another one of its class comes.

@@ -71,8 +71,9 @@ impl Work {
         }
     }
 
-    /// The next arrival, of this class or of one at random: its class, cost, and seconds of arrival.
-    pub fn next(&mut self, class: Option<usize>) -> (usize, u64, f64) {
+    /// The next arrival, of this class or of one at random: its class, cost, and milliseconds of
+    /// arrival, which each queue takes in its own unit.
+    pub fn next(&mut self, class: Option<usize>) -> (usize, u64, u64) {
         let drawn = self.random.next();
         self.arrivals += 1;
         let Shape { classes, idle, .. } = self.shape;
@@ -85,7 +86,7 @@ impl Work {
             }
         });
         let cost = self.shape.cost.unwrap_or(1 + drawn % 8192);
-        (class, cost, self.arrivals as f64 / 1000.0)
+        (class, cost, self.arrivals)
     }
 }
 
@@ -117,7 +118,7 @@ impl Ours {
         let arrival = Arrival {
             class,
             cost,
-            after: Duration::from_secs_f64(after),
+            after: Duration::from_millis(after),
             worker: None,
         };
         let payload = Payload::new(self.work.arrivals);
