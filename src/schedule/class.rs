@@ -142,8 +142,7 @@ impl Class {
             LaneId::Shared => &mut self.shared,
             LaneId::Worker(worker) => self.exact.entry(worker).or_default(),
         };
-        lane.push(self.unit, key, entry, positions);
-        lane.head().is_some_and(|(_, head)| head == key)
+        lane.push(self.unit, key, entry, positions)
     }
 
     /// Takes a request out of the middle of its lane; true if it was the lane's head.
@@ -154,12 +153,8 @@ impl Class {
         positions: &mut Positions,
     ) -> bool {
         self.discount(entry.snapshot);
-        let Some(lane) = self.lane(entry.lane) else {
-            return false;
-        };
-        let was_head = lane.head().is_some_and(|(_, head)| head == key);
-        lane.remove(key, entry, positions);
-        was_head
+        self.lane(entry.lane)
+            .is_some_and(|lane| lane.remove(key, entry, positions))
     }
 
     /// Takes the head of a lane, which passes the turn to the lane's next client.
@@ -195,20 +190,22 @@ impl Class {
         });
         let before = std::mem::replace(&mut lane.ready, head);
         let emptied = lane.is_empty();
+        let (old, new) = (before.map(|head| head.rank), head.map(|head| head.rank));
         if let LaneId::Worker(worker) = id {
             if emptied {
                 self.exact.remove(&worker);
             }
-            if before != head {
-                if let Some(old) = before {
-                    self.ready.remove(&(old.rank, worker));
+            if old != new {
+                if let Some(old) = old {
+                    self.ready.remove(&(old, worker));
                 }
-                if let Some(new) = head {
-                    self.ready.insert((new.rank, worker));
+                if let Some(new) = new {
+                    self.ready.insert((new, worker));
                 }
             }
         }
-        if before != head {
+        // What a request costs does not change.
+        if old != new {
             self.candidate = self.best();
         }
     }

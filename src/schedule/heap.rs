@@ -81,11 +81,12 @@ impl Heap {
         self.nodes.first().map(|node| (node.place, node.key))
     }
 
-    pub(super) fn push(&mut self, place: Place, key: Key, positions: &mut Positions) {
+    /// Adds a request; true if it became the first.
+    pub(super) fn push(&mut self, place: Place, key: Key, positions: &mut Positions) -> bool {
         positions.reserve(key);
         let node = Node { place, key };
         self.nodes.push(node);
-        self.rise(self.nodes.len() - 1, node, positions);
+        self.rise(self.nodes.len() - 1, node, positions) == 0
     }
 
     /// Takes a request out that waits in this heap.
@@ -123,8 +124,9 @@ impl Heap {
         Some(start + index?)
     }
 
-    /// Puts a node at a position that is free, or before those above it that go after it.
-    fn rise(&mut self, mut hole: usize, node: Node, positions: &mut Positions) {
+    /// Puts a node at a position that is free, or before those above it that go after it: at the
+    /// position it returns.
+    fn rise(&mut self, mut hole: usize, node: Node, positions: &mut Positions) -> usize {
         while hole > 0 {
             let parent = (hole - 1) / CHILDREN;
             if self.nodes[parent].place < node.place {
@@ -134,6 +136,7 @@ impl Heap {
             hole = parent;
         }
         self.put(hole, node, positions);
+        hole
     }
 
     fn put(&mut self, position: usize, node: Node, positions: &mut Positions) {

@@ -26,7 +26,7 @@ pub(super) struct Lane {
 }
 
 /// A head that may go, and what it costs in tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) rank: Rank,
     pub(super) key: Key,
@@ -98,18 +98,18 @@ impl Lane {
         turns.flat_map(|turn| turn.queue.keys())
     }
 
+    /// Adds a request; true if it became the head.
     pub(super) fn push<T>(
         &mut self,
         unit: FairUnit,
         key: Key,
         entry: &Entry<T>,
         positions: &mut Positions,
-    ) {
+    ) -> bool {
         let (client, rank) = (entry.client, entry.rank);
         let turns = self.tiers.entry(rank.tier()).or_default();
         if let Some(turn) = turns.iter_mut().find(|turn| turn.client == client) {
-            turn.queue.push(rank.place(), key, positions);
-            return;
+            return turn.queue.push(rank.place(), key, positions) && self.is_head(key);
         }
         let mut turn = Turn {
             client,
@@ -118,13 +118,24 @@ impl Lane {
         };
         turn.queue.push(rank.place(), key, positions);
         pass(turns, unit, turn);
+        self.is_head(key)
     }
 
-    /// Takes a request out, wherever it stands. Its client keeps its turn.
-    pub(super) fn remove<T>(&mut self, key: Key, entry: &Entry<T>, positions: &mut Positions) {
+    fn is_head(&self, key: Key) -> bool {
+        self.head().is_some_and(|(_, head)| head == key)
+    }
+
+    /// Takes a request out, wherever it stands; true if it was the head. Its client keeps its turn.
+    pub(super) fn remove<T>(
+        &mut self,
+        key: Key,
+        entry: &Entry<T>,
+        positions: &mut Positions,
+    ) -> bool {
+        let was_head = self.is_head(key);
         let tier = entry.rank.tier();
         let Some(turns) = self.tiers.get_mut(&tier) else {
-            return;
+            return false;
         };
         if let Some(index) = turns.iter().position(|turn| turn.client == entry.client) {
             turns[index].queue.remove(key, positions);
@@ -135,6 +146,7 @@ impl Lane {
         if turns.is_empty() {
             self.tiers.remove(&tier);
         }
+        was_head
     }
 
     /// Takes the head out, which costs this many tokens, and passes the turn on.

@@ -158,16 +158,15 @@ impl<T> Schedule<T> {
     pub(crate) fn recheck(&mut self, class: usize, lane: LaneId, gate: &impl Gate<T>) {
         let entries = &self.entries;
         let asked = &mut self.classes[class];
-        let was_ready = asked.candidate().is_some();
         asked.recheck(lane, |key| {
             let entry = entries.get(key.index())?;
             gate.open(class, &entry.payload)
                 .then(|| entry.snapshot.cost())
         });
-        match (was_ready, asked.candidate().is_some()) {
-            (false, true) => self.ready.insert(class),
-            (true, false) => self.ready.remove(class),
-            _ => {}
+        if asked.candidate().is_some() {
+            self.ready.insert(class);
+        } else {
+            self.ready.remove(class);
         }
     }
 
