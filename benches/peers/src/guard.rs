@@ -42,20 +42,20 @@ const PATHS: [Path; 4] = [
     },
     Path {
         name: "decide-fcfs",
-        allocations: 0.5,
-        instructions: 2800.0,
+        allocations: 0.1,
+        instructions: 1900.0,
         prepare: || decide(false),
     },
     Path {
         name: "decide-wspt",
-        allocations: 0.5,
-        instructions: 2800.0,
+        allocations: 0.1,
+        instructions: 2250.0,
         prepare: || decide(true),
     },
     Path {
         name: "cancel",
-        allocations: 0.5,
-        instructions: 2300.0,
+        allocations: 0.1,
+        instructions: 1200.0,
         prepare: || {
             let mut queue = Ours::new(Shape::new(16, true), 10_000);
             let mut random = Random(2);
