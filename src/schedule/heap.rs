@@ -156,3 +156,80 @@ fn least(nodes: &[Node]) -> Option<usize> {
     }
     Some(least)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, time::Duration};
+
+    use proptest::{prelude::*, test_runner::RngSeed};
+    use slab::Slab;
+
+    use super::{
+        super::{Rank, Score},
+        *,
+    };
+    use crate::config::QueuePolicy;
+
+    fn place(cost: u64, sequence: u64) -> Place {
+        let score = Score::new(QueuePolicy::Wspt, Duration::ZERO, 0.0, cost);
+        Rank::new(0, score, sequence).place()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 64,
+            failure_persistence: None,
+            rng_seed: RngSeed::Fixed(1),
+            ..ProptestConfig::default()
+        })]
+
+        /// Two heaps of several levels share the positions, and keys are used again.
+        #[test]
+        fn the_first_is_the_least_whoever_left_before_from_anywhere(
+            operations in prop::collection::vec((any::<bool>(), 0..8u8, 1..300u64), 0..1500),
+        ) {
+            let mut keys = Slab::new();
+            let mut positions = Positions::default();
+            let mut pairs = [(); 2].map(|()| (Heap::default(), BTreeMap::new()));
+            for (sequence, (which, what, number)) in (0..).zip(operations) {
+                let (heap, model) = &mut pairs[usize::from(which)];
+                let leaves = match what {
+                    0 => model.keys().next().copied(),
+                    1..3 => model.keys().nth(number as usize % model.len().max(1)).copied(),
+                    _ => None,
+                };
+                if let Some(place) = leaves {
+                    let key: Key = model.remove(&place).unwrap();
+                    keys.remove(key.index());
+                    heap.remove(key, &mut positions);
+                } else {
+                    let place = place(number, sequence);
+                    let key = Key::for_test(keys.insert(()));
+                    model.insert(place, key);
+                    let is_first = heap.push(place, key, &mut positions);
+                    prop_assert_eq!(is_first, model.keys().next() == Some(&place));
+                }
+                for (heap, model) in &pairs {
+                    let first = model.first_key_value().map(|(&place, &key)| (place, key));
+                    prop_assert_eq!(heap.first(), first);
+                }
+            }
+            for (heap, model) in &mut pairs {
+                for limit in [0, 1, 20, usize::MAX] {
+                    let mut positions = Positions::default();
+                    let mut copy = heap.copy(limit, &mut positions);
+                    for (&place, &key) in model.iter().take(limit) {
+                        prop_assert_eq!(copy.first(), Some((place, key)));
+                        copy.pop(&mut positions);
+                    }
+                    prop_assert!(copy.is_empty());
+                }
+                while let Some(first) = heap.first() {
+                    prop_assert_eq!(model.pop_first(), Some(first));
+                    heap.pop(&mut positions);
+                }
+                prop_assert!(model.is_empty());
+            }
+        }
+    }
+}

@@ -16,6 +16,11 @@ impl Key {
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }
+
+    #[cfg(test)]
+    pub(super) fn for_test(index: usize) -> Self {
+        Self(index as u32)
+    }
 }
 
 /// A waiting request.
