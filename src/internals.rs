@@ -145,12 +145,23 @@ impl Pool {
 
     /// A request of a class, for one worker or for any.
     pub fn enter(&self, class: usize, tokens: u64, worker: Option<&str>) -> Entered {
+        self.enter_as(class, tokens, worker, None)
+    }
+
+    /// A request of a client.
+    pub fn enter_as(
+        &self,
+        class: usize,
+        tokens: u64,
+        worker: Option<&str>,
+        client: Option<&str>,
+    ) -> Entered {
         let entrance = self.0.enter(&pool::Arrival {
             class,
             snapshot: Snapshot::new(tokens, 0),
             strict_priority: 0,
             priority_jump: 0.0,
-            client: None,
+            client,
             hint: None,
             wanted: pool::Wanted {
                 worker,
@@ -163,6 +174,12 @@ impl Pool {
             Entrance::Parked(ticket) => Entered::Parked(Ticket(ticket)),
             Entrance::TurnedAway(_) => Entered::Refused,
         }
+    }
+
+    /// Takes a snapshot that lists so many of those who wait; the answer is for how long it held the
+    /// lock, and how long it took.
+    pub fn time_snapshot(&self, waiters: usize) -> [Duration; 2] {
+        self.0.time_snapshot(waiters)
     }
 }
 

@@ -96,7 +96,7 @@ where
             kind.set(Kind::Full { bytes: None });
             return Poll::Ready(Some(Err(SlotRevoked::new(revoked).into())));
         }
-        let frame = ready!(body.as_mut().poll_frame(cx));
+        let frame = ready!(slot.run(|| body.as_mut().poll_frame(cx)));
         if let Some(bytes) = frame
             .as_ref()
             .and_then(|frame| frame.as_ref().ok()?.data_ref())

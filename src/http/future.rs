@@ -169,7 +169,7 @@ where
                 StateProj::Ready { pending, slot } => match slot.poll_revoked(cx) {
                     Poll::Ready(revoked) => turned_away_by(core.revoked(revoked)),
                     Poll::Pending => {
-                        if let Err(error) = ready!(pending.poll_ready(cx)) {
+                        if let Err(error) = ready!(slot.run(|| pending.poll_ready(cx))) {
                             slot.reach(Stage::Failed);
                             state.set(State::Done);
                             return Poll::Ready(Err(error));
@@ -190,7 +190,7 @@ where
                 StateProj::Running { future, slot } => match slot.poll_revoked(cx) {
                     Poll::Ready(revoked) => turned_away_by(core.revoked(revoked)),
                     Poll::Pending => {
-                        let result = ready!(future.poll(cx));
+                        let result = ready!(slot.run(|| future.poll(cx)));
                         let slot = std::mem::replace(slot, Slot::None);
                         if result.is_err() {
                             slot.reach(Stage::Failed);

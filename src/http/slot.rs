@@ -50,6 +50,29 @@ impl Slot {
         }
     }
 
+    /// Runs what the request is for. If that panics the request has failed, also where the panic is
+    /// caught before the slot is dropped.
+    pub(super) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
+        struct Failing<'a> {
+            slot: &'a Slot,
+            over: bool,
+        }
+        impl Drop for Failing<'_> {
+            fn drop(&mut self) {
+                if !self.over {
+                    self.slot.reach(Stage::Failed);
+                }
+            }
+        }
+        let mut failing = Failing {
+            slot: self,
+            over: false,
+        };
+        let done = work();
+        failing.over = true;
+        done
+    }
+
     /// The response is over, at this stage.
     pub(super) fn end(&mut self, stage: Stage) {
         self.reach(stage);

@@ -10,16 +10,18 @@ use tokio::time::Instant;
 
 use super::{
     ClassSnapshot, ClientSnapshot, DominionSnapshot, Pool, WaitReason, WaiterSnapshot,
-    state::State, workers::Parked,
+    WorkerSnapshot,
+    state::State,
+    workers::{Busy, Parked},
 };
-use crate::schedule::{ClientId, Entry, LaneId, Schedule, Seen};
+use crate::schedule::{ClientId, Entry, LaneId, Preview, Seen};
 
 /// What is copied of a waiting request.
 #[derive(Debug)]
 pub(super) struct Shown {
     arrived: Instant,
     worker: Option<Arc<str>>,
-    /// Why the gate would not let it through, if it would not.
+    /// Why the gate does not let it through, if it is the blocked head of its lane.
     blocked: Option<WaitReason>,
 }
 
@@ -27,9 +29,11 @@ pub(super) struct Shown {
 struct Copied {
     now: Instant,
     snapshot: DominionSnapshot,
+    workers: Vec<(u32, WorkerSnapshot)>,
+    busy: Busy,
     /// The labels of the clients, by id.
     labels: Vec<(ClientId, Box<str>)>,
-    waiters: Schedule<Seen<Shown>>,
+    waiters: Preview<Shown>,
 }
 
 impl Pool {
@@ -45,25 +49,34 @@ impl Pool {
             shadow.state.copy(limit)
         });
         drop(state);
-        let mut snapshot = copied.finish(limit);
+        let mut snapshot = copied.finish();
         if let Some(shadow) = shadow {
             snapshot.enforced = false;
-            snapshot.would_be = Some(Box::new(shadow.finish(limit)));
+            snapshot.would_be = Some(Box::new(shadow.finish()));
         }
         snapshot
+    }
+
+    /// Takes a snapshot; the answer is for how long it held the lock, and how long it took.
+    #[cfg(feature = "internals")]
+    pub(crate) fn time_snapshot(&self, limit: usize) -> [Duration; 2] {
+        let mut state = self.lock();
+        let start = std::time::Instant::now();
+        let copied = state.copy(limit);
+        drop(state);
+        let locked = start.elapsed();
+        drop(copied.finish());
+        [locked, start.elapsed()]
     }
 }
 
 impl State {
-    fn copy(&self, limit: usize) -> Copied {
+    fn copy(&mut self, limit: usize) -> Copied {
         let now = self.now();
         let (window, served) = self.shares.served(now, &self.totals);
-        let oldest = self
-            .schedule
-            .entries()
-            .filter_map(|entry| self.waiters.get(entry.payload.waiter))
-            .map(|waiter| waiter.arrived)
-            .min();
+        self.shares.look(now, &self.totals);
+        let oldest = self.seniority.oldest();
+        let oldest = oldest.and_then(|waiter| self.waiters.get(waiter));
         let snapshot = DominionSnapshot {
             id: self.id(),
             enforced: true,
@@ -73,17 +86,17 @@ impl State {
             in_use: self.in_use,
             waiting: self.schedule.len(),
             max_queue: self.max_queue,
-            oldest_wait_ms: oldest.map(|oldest| milliseconds(now, oldest)),
+            oldest_wait_ms: oldest.map(|oldest| milliseconds(now, oldest.arrived)),
             burst: self.schedule.burst(),
             cursor: self.schedule.cursor(),
             idle_beside_waiter_ms: whole_milliseconds(self.idling.total()),
             window_ms: whole_milliseconds(window),
-            tokens_per_second: per_second(served.iter().sum(), window),
+            tokens_per_second: per_second(sum(&served), window),
             classes: (0..self.totals.len())
                 .map(|class| self.class(class, &served, window))
                 .collect(),
             former_classes: self.former.clone(),
-            workers: self.workers.snapshot(),
+            workers: Vec::new(),
             clients: self
                 .clients
                 .iter()
@@ -96,9 +109,12 @@ impl State {
             waiters: Vec::new(),
             waiters_omitted: 0,
         };
+        let (workers, busy) = self.workers.snapshot();
         Copied {
             now,
             snapshot,
+            workers,
+            busy,
             labels: self
                 .clients
                 .iter()
@@ -106,7 +122,9 @@ impl State {
                 .collect(),
             waiters: self
                 .schedule
-                .preview(limit, &self.workers, |entry| self.show(entry, now)),
+                .preview(limit, &self.workers, |entry, blocks| {
+                    self.show(entry, blocks, now)
+                }),
         }
     }
 
@@ -121,7 +139,6 @@ impl State {
         let quantum = |class: usize| self.classes[class].quantum as f64;
         let working = self.schedule.backlogged().filter(|&other| other != index);
         let working: f64 = working.map(quantum).sum();
-        let all: u64 = served.iter().sum();
         ClassSnapshot {
             name: Arc::clone(&class.name),
             profile: class.profile.clone(),
@@ -130,7 +147,7 @@ impl State {
             queued: backlog.requests,
             queued_tokens: backlog.raw_tokens,
             queued_cached_tokens: backlog.cached_tokens,
-            share: served[index] as f64 / all.max(1) as f64,
+            share: served[index] as f64 / sum(served).max(1) as f64,
             promised_share: quantum(index) / (quantum(index) + working),
             tokens_per_second: per_second(served[index], window),
             estimated_wait_ms: self.estimated_wait(index).map(whole_milliseconds),
@@ -138,7 +155,7 @@ impl State {
         }
     }
 
-    fn show(&self, entry: &Entry<Parked>, now: Instant) -> Shown {
+    fn show(&self, entry: &Entry<Parked>, blocks: bool, now: Instant) -> Shown {
         let Parked { waiter, eligible } = &entry.payload;
         Shown {
             arrived: self.waiters.get(*waiter).map_or(now, |it| it.arrived),
@@ -146,57 +163,64 @@ impl State {
                 LaneId::Shared => None,
                 LaneId::Worker(worker) => self.workers.id(worker),
             },
-            blocked: self.workers.blocked(entry.class, eligible),
+            blocked: blocks
+                .then(|| self.workers.blocked(entry.class, eligible))
+                .flatten(),
         }
     }
 }
 
 impl Copied {
-    fn finish(self, limit: usize) -> DominionSnapshot {
+    fn finish(self) -> DominionSnapshot {
         let Self {
             now,
             mut snapshot,
+            workers,
+            busy,
             labels,
             waiters,
         } = self;
-        let (order, open) = waiters.into_order();
-        let (next, blocked) = order.split_at(open.min(order.len()));
-        let show = |entry: &Entry<Seen<Shown>>, position, why| {
-            let shown = &entry.payload.shown;
-            let label = labels.iter().find(|(id, _)| *id == entry.client);
+        let workers = workers.into_iter().map(|(index, worker)| WorkerSnapshot {
+            busy_for: busy.classes(index),
+            ..worker
+        });
+        snapshot.workers = workers.collect();
+        let (next, blocked) = waiters.into_order();
+        let show = |seen: Seen<Shown>, position, why| {
+            let label = labels.iter().find(|(id, _)| *id == seen.client);
             WaiterSnapshot {
                 position,
-                class: entry.class,
-                class_name: Arc::clone(&snapshot.classes[entry.class].name),
-                worker: shown.worker.clone(),
+                class: seen.class,
+                class_name: Arc::clone(&snapshot.classes[seen.class].name),
+                worker: seen.shown.worker,
                 client: label.map(|(_, label)| label.clone()),
-                cost: entry.snapshot.cost(),
-                tier: entry.rank.strict_priority(),
-                age_ms: milliseconds(now, shown.arrived),
+                cost: seen.snapshot.cost(),
+                tier: seen.strict_priority,
+                age_ms: milliseconds(now, seen.shown.arrived),
                 why,
             }
         };
         let mut before = Before::default();
-        let next = next.iter().take(limit).enumerate().map(|(index, entry)| {
+        let next = next.into_iter().enumerate().map(|(index, seen)| {
             let why = match index {
                 0 => WaitReason::Slot {
                     in_use: snapshot.in_use,
                     slots: snapshot.slots,
                 },
-                _ => before.turn(entry, &snapshot.classes),
+                _ => before.turn(&seen, &snapshot.classes),
             };
-            before.pass(entry);
-            show(entry, Some(index + 1), why)
+            before.pass(&seen);
+            show(seen, Some(index + 1), why)
         });
         let mut listed: Vec<WaiterSnapshot> = next.collect();
-        let mut heads = BTreeSet::new();
-        listed.extend(blocked.iter().take(limit).map(|entry| {
-            let is_head = heads.insert((entry.class, entry.lane));
-            let own = entry.payload.shown.blocked.clone().filter(|_| is_head);
-            show(entry, None, own.unwrap_or(WaitReason::Blocked))
+        listed.extend(blocked.into_iter().map(|mut seen| {
+            let own = seen.shown.blocked.take();
+            show(seen, None, own.unwrap_or(WaitReason::Blocked))
         }));
         snapshot.waiters_omitted = snapshot.waiting.saturating_sub(listed.len());
         snapshot.waiters = listed;
+        // In no order of their own.
+        snapshot.clients.sort_by(|a, b| a.label.cmp(&b.label));
         snapshot
     }
 }
@@ -207,40 +231,39 @@ struct Before {
     /// How many, by class.
     classes: HashMap<usize, usize>,
     /// The tiers of lanes, and the clients in them.
-    tiers: BTreeSet<(usize, LaneId, u32)>,
-    clients: BTreeSet<(usize, LaneId, u32, ClientId)>,
+    tiers: BTreeSet<Tier>,
+    clients: BTreeSet<(Tier, ClientId)>,
 }
 
 impl Before {
-    fn pass<P>(&mut self, entry: &Entry<P>) {
-        let tier = entry.rank.strict_priority();
-        *self.classes.entry(entry.class).or_default() += 1;
-        self.tiers.insert((entry.class, entry.lane, tier));
-        self.clients
-            .insert((entry.class, entry.lane, tier, entry.client));
+    fn pass<P>(&mut self, seen: &Seen<P>) {
+        let tier = (seen.class, seen.lane, seen.strict_priority);
+        *self.classes.entry(seen.class).or_default() += 1;
+        self.tiers.insert(tier);
+        self.clients.insert((tier, seen.client));
     }
 
     /// Why a request waits that is not blocked, but not the next one either.
-    fn turn<P>(&self, entry: &Entry<P>, classes: &[ClassSnapshot]) -> WaitReason {
-        let Entry {
-            class,
-            lane,
-            client,
-            ..
-        } = *entry;
-        let Some(&ahead) = self.classes.get(&class) else {
+    fn turn<P>(&self, seen: &Seen<P>, classes: &[ClassSnapshot]) -> WaitReason {
+        let Some(&ahead) = self.classes.get(&seen.class) else {
             return WaitReason::Class {
-                deficit: classes[class].deficit,
-                cost: entry.snapshot.cost(),
+                deficit: classes[seen.class].deficit,
+                cost: seen.snapshot.cost(),
             };
         };
-        let tier = entry.rank.strict_priority();
-        let others = self.tiers.contains(&(class, lane, tier));
-        if others && !self.clients.contains(&(class, lane, tier, client)) {
+        let tier = (seen.class, seen.lane, seen.strict_priority);
+        if self.tiers.contains(&tier) && !self.clients.contains(&(tier, seen.client)) {
             return WaitReason::Client;
         }
         WaitReason::Order { ahead }
     }
+}
+
+/// The class's index, a lane of it, and a strict priority.
+type Tier = (usize, LaneId, u32);
+
+fn sum(served: &[u64]) -> u64 {
+    served.iter().copied().fold(0, u64::saturating_add)
 }
 
 fn milliseconds(now: Instant, then: Instant) -> u64 {

@@ -21,6 +21,7 @@ mod permit;
 mod places;
 mod reload;
 mod revocation;
+mod seniority;
 mod shadow;
 mod shares;
 mod snapshot;

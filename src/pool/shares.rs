@@ -44,9 +44,23 @@ impl Shares {
     /// Reads the counts off, if it is time to.
     pub(super) fn mark(&mut self, now: Instant, totals: &[Totals]) {
         let last = self.marks.back().map(|mark| mark.at);
-        if last.is_some_and(|last| now.saturating_duration_since(last) < STEP) {
-            return;
+        if last.is_none_or(|last| now.saturating_duration_since(last) >= STEP) {
+            self.push(now, totals);
         }
+    }
+
+    /// Reads the counts off in any case: who looks now and then sees no more than the last minute,
+    /// also where nobody waits.
+    pub(super) fn look(&mut self, now: Instant, totals: &[Totals]) {
+        // Instead of the last one if that is close to the one before, so that they stay few.
+        let before = self.marks.iter().nth_back(1).map(|mark| mark.at);
+        if before.is_some_and(|before| now.saturating_duration_since(before) < STEP) {
+            self.marks.pop_back();
+        }
+        self.push(now, totals);
+    }
+
+    fn push(&mut self, now: Instant, totals: &[Totals]) {
         self.marks.push_back(Mark::new(now, totals));
         // One of those that are older than the window stays: where the window begins.
         let old = |mark: &Mark| now.saturating_duration_since(mark.at) >= WINDOW;
@@ -100,6 +114,22 @@ mod tests {
         }
         let (window, served) = shares.served(after(300), &totals([15_000, 15_000]));
         assert_eq!((window.as_secs(), served), (60, vec![0, 6_000]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_looks_often_keeps_no_more_marks() {
+        let start = Instant::now();
+        let mut shares = Shares::new(start, &totals([0, 0]));
+        for look in 0..30_000_u64 {
+            let now = start + Duration::from_millis(10 * look);
+            shares.mark(now, &totals([look, 0]));
+            shares.look(now, &totals([look, 1]));
+            assert!(shares.marks.len() <= 2 * 14, "{}", shares.marks.len());
+        }
+        let end = start + Duration::from_secs(300);
+        let (window, served) = shares.served(end, &totals([30_000, 1]));
+        assert!((60..65).contains(&window.as_secs()), "{window:?}");
+        assert_eq!(served[0], window.as_millis() as u64 / 10);
     }
 
     #[tokio::test(start_paused = true)]

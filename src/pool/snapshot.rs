@@ -33,8 +33,8 @@ pub struct DominionSnapshot {
     /// For how long a slot was free beside a request that could have used it, in milliseconds. It
     /// should be 0.
     pub idle_beside_waiter_ms: u64,
-    /// What the classes' `share` is of, in milliseconds up to now: about a minute, less in a layer
-    /// that is younger.
+    /// What the classes' `share` is of, in milliseconds up to now: about a minute; less in a layer
+    /// that is younger, more if for longer than that nobody had to wait and nobody looked.
     pub window_ms: u64,
     /// Uncached input tokens of the requests that were given a slot in that window, for each second
     /// of it.
@@ -48,7 +48,7 @@ pub struct DominionSnapshot {
     /// The labels under which somebody waits, and `default`; none without `fair_scheduling`.
     pub clients: Vec<ClientSnapshot>,
     /// Requests that wait, in the order in which they will be served if nobody comes or goes; the
-    /// blocked ones last, lane by lane.
+    /// blocked ones last, the heads of their lanes first.
     pub waiters: Vec<WaiterSnapshot>,
     /// Requests that wait and are not among `waiters`.
     pub waiters_omitted: usize,
@@ -82,7 +82,7 @@ pub struct ClassSnapshot {
     /// Uncached tokens that it was served for each second of the dominion's window.
     pub tokens_per_second: f64,
     /// How long a newcomer of average cost would wait, in milliseconds, as far as the recent past
-    /// tells; none if nothing is known yet.
+    /// tells; none if nothing is known yet, or if the dominion is closed.
     pub estimated_wait_ms: Option<u64>,
     /// What became of its requests.
     pub totals: Totals,
@@ -120,7 +120,8 @@ pub struct ClientSnapshot {
     pub label: Box<str>,
     /// Requests that wait under it.
     pub waiting: usize,
-    /// Requests that had to wait and were served since somebody waits under it.
+    /// Requests that had to wait and were served, since somebody waits under it; under `default`,
+    /// since the layer was made.
     pub served: u64,
 }
 

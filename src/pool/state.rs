@@ -10,6 +10,7 @@ use super::{
     drain::{Ahead, Drain},
     idling::Idling,
     revocation::{Revocables, Revoked},
+    seniority::Seniority,
     shadow::{ClaimId, Shadow},
     shares::Shares,
     tally::{Code, Stage, Totals},
@@ -31,6 +32,7 @@ pub(super) struct State {
     pub(super) generation: u64,
     pub(super) schedule: Schedule<Parked>,
     pub(super) waiters: Slab<Waiter>,
+    pub(super) seniority: Seniority,
     pub(super) clients: Clients,
     pub(super) workers: Workers,
     /// Slots taken: one for each permit, and for each waiter that was granted and does not
@@ -134,6 +136,7 @@ impl State {
                     .unwrap_or_default(),
             ),
             waiters: Slab::new(),
+            seniority: Seniority::default(),
             clients: Clients::default(),
             workers: Workers::new(policy, dominion),
             in_use: 0,
@@ -314,6 +317,7 @@ impl State {
             arrived,
             asked: Asked::new(arrival),
         });
+        self.seniority.push(waiter);
         self.shares.mark(arrived, &self.totals);
         self.arbitrate(wakes);
         Ok(Entered::Parked {
@@ -362,7 +366,11 @@ impl State {
 
     /// How long a newcomer of the class, of average cost, would wait.
     pub(super) fn estimated_wait(&self, class: usize) -> Option<Duration> {
-        if self.has_slot() && self.schedule.backlog(class).requests == 0 {
+        if self.closed {
+            return None;
+        }
+        let nobody_waits = self.schedule.backlog(class).requests == 0;
+        if nobody_waits && self.has_slot() && self.workers.open_to(class) {
             return Some(Duration::ZERO);
         }
         let cost = self.drain.mean_cost()?;
@@ -546,6 +554,7 @@ impl State {
             // any more.
             let worker = self.workers.choose_regardless(entry.class, Some(eligible));
             self.start(worker, entry.snapshot.uncached());
+            self.seniority.remove(*waiter);
             if let Some(granted) = self.waiters.get_mut(*waiter) {
                 granted.status = Status::Granted {
                     worker,

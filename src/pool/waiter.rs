@@ -161,6 +161,7 @@ impl State {
         match status {
             Status::Queued(key) => {
                 self.dismiss_timekeeper(waiter);
+                self.seniority.remove(waiter);
                 self.unqueue(key)
             }
             Status::Granted {

@@ -558,6 +558,16 @@ impl Workers {
         }) as u32
     }
 
+    /// True if a request of the class could go now that may go to any worker.
+    pub(super) fn open_to(&self, class: usize) -> bool {
+        let any = Eligible {
+            among: Among::Group(ALL),
+            tolerations: Box::default(),
+            preferred: None,
+        };
+        self.dispatchable(class, &any)
+    }
+
     /// The worker that a request is given: the one it prefers, or the least loaded of those that are
     /// eligible, take requests and are not busy for the class.
     pub(super) fn choose(&self, class: usize, eligible: &Eligible) -> Option<u32> {
@@ -707,35 +717,56 @@ impl Workers {
         worker.configured.as_ref().map(|it| Arc::clone(&it.id))
     }
 
-    /// The workers that were not removed, and those that were and still have requests.
-    pub(super) fn snapshot(&self) -> Vec<WorkerSnapshot> {
+    /// The workers that were not removed, and those that were and still have requests, with their
+    /// indexes; and who is busy, which is not filled in.
+    pub(super) fn snapshot(&self) -> (Vec<(u32, WorkerSnapshot)>, Busy) {
         let here = |worker: &Worker| {
             !worker.is_nowhere() && (!worker.condition.removed || worker.in_flight > 0)
         };
-        let workers = self
-            .workers
-            .iter()
-            .enumerate()
-            .filter(|(_, worker)| here(worker));
-        let snapshot = |(index, worker): (usize, &Worker)| WorkerSnapshot {
-            id: worker.configured.as_ref().map(|it| Arc::clone(&it.id)),
-            prefill_tokens: fits(worker.prefill),
-            in_flight: worker.in_flight,
-            busy_for: (0..self.demands.len())
-                .filter(|&class| self.busy(class, index as u32))
-                .collect(),
-            draining: worker.condition.draining,
-            overloaded: worker.condition.overloaded,
-            unselected: worker.condition.unselected,
-            removed: worker.condition.removed,
-            taints: worker.condition.taints.iter().cloned().collect(),
+        let workers = (0..).zip(&self.workers).filter(|(_, worker)| here(worker));
+        let snapshot = |(index, worker): (u32, &Worker)| {
+            let snapshot = WorkerSnapshot {
+                id: worker.configured.as_ref().map(|it| Arc::clone(&it.id)),
+                prefill_tokens: fits(worker.prefill),
+                in_flight: worker.in_flight,
+                busy_for: Vec::new(),
+                draining: worker.condition.draining,
+                overloaded: worker.condition.overloaded,
+                unselected: worker.condition.unselected,
+                removed: worker.condition.removed,
+                taints: worker.condition.taints.iter().cloned().collect(),
+            };
+            (index, snapshot)
         };
-        workers.map(snapshot).collect()
+        let busy = Busy {
+            bars: self.bars.iter().map(|bar| bar.busy.clone()).collect(),
+            of_classes: self.demands.iter().map(|demand| demand.bar).collect(),
+        };
+        (workers.map(snapshot).collect(), busy)
     }
 
     /// The prefill of each worker, in tokens.
     pub(super) fn prefill(&self) -> impl Iterator<Item = u64> + '_ {
         self.workers.iter().map(|worker| fits(worker.prefill))
+    }
+}
+
+/// Which workers were busy.
+#[derive(Debug)]
+pub(super) struct Busy {
+    /// By bar and worker.
+    bars: Vec<Vec<bool>>,
+    /// The bars of the classes.
+    of_classes: Vec<Option<usize>>,
+}
+
+impl Busy {
+    /// The classes for which a worker was busy.
+    pub(super) fn classes(&self, worker: u32) -> Vec<usize> {
+        let busy = |bar: Option<usize>| bar.is_some_and(|bar| self.bars[bar][worker as usize]);
+        let classes = self.of_classes.iter().enumerate();
+        let busy = classes.filter(|&(_, &bar)| busy(bar));
+        busy.map(|(class, _)| class).collect()
     }
 }
 

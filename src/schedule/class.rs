@@ -7,7 +7,7 @@ use crate::config::FairUnit;
 use super::{
     Entry, Key, LaneId, Rank, Snapshot,
     heap::Positions,
-    lane::{Head, Lane},
+    lane::{Head, Lane, Walk},
 };
 
 /// What is queued in a class.
@@ -16,6 +16,22 @@ pub(crate) struct Backlog {
     pub(crate) requests: u64,
     pub(crate) raw_tokens: u64,
     pub(crate) cached_tokens: u64,
+}
+
+/// Who comes next in a class.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// In the order of service.
+    pub(super) next: Vec<Key>,
+    /// With whether it is the head of its lane: those first.
+    pub(super) blocked: Vec<(Key, bool)>,
+}
+
+/// Takes the lane with the best head out, and tells the head.
+fn first<'a>(lanes: &mut BTreeMap<Rank, Walk<'a>>) -> Option<(Key, Walk<'a>)> {
+    let (_, mut lane) = lanes.pop_first()?;
+    let (_, key) = lane.head()?;
+    Some((key, lane))
 }
 
 /// One class's queue.
@@ -78,29 +94,62 @@ impl Class {
         self.candidate.map(|(_, head)| head.cost.into())
     }
 
-    /// A copy of what may matter to the next `limit` services, and of as many blocked lanes.
-    pub(super) fn first(&self, limit: usize, positions: &mut Positions) -> Self {
-        // The next services take from that many lanes at most, the ones with the best heads: another
-        // request of a lane comes into play only once the first one is gone.
-        let ready: BTreeSet<_> = self.ready.iter().take(limit).copied().collect();
-        let blocked = self.exact.iter().filter(|(_, lane)| lane.ready.is_none());
-        let blocked = blocked.map(|(&worker, _)| worker).take(limit);
-        let workers = ready.iter().map(|&(_, worker)| worker).chain(blocked);
-        let exact: BTreeMap<u32, Lane> = workers
-            .filter_map(|worker| Some((worker, self.exact.get(&worker)?.first(limit, positions))))
-            .collect();
-        let mut first = Self {
-            quantum: self.quantum,
-            unit: self.unit,
-            deficit: self.deficit,
-            backlog: Backlog::default(),
-            shared: self.shared.first(limit, positions),
-            exact,
-            ready,
-            candidate: self.candidate,
-        };
-        first.backlog.requests = first.keys().count() as u64;
-        first
+    /// Its next `limit` requests in the order in which it would serve them, and as many of those that
+    /// are blocked, the best heads first. `cost` is what a request costs, `open` whether it may go.
+    ///
+    /// It steps over no more requests than it tells, however long its lanes are.
+    pub(super) fn look_ahead(
+        &self,
+        limit: usize,
+        cost: impl Fn(Key) -> u64,
+        open: impl Fn(Key) -> bool,
+    ) -> Ahead {
+        let mut ahead = Ahead::default();
+        // A lane comes into play only once all lanes with better heads were served, so no more of
+        // them than requests are wanted.
+        let ready = self.ready.iter().take(limit);
+        let ready = ready
+            .filter_map(|(rank, worker)| Some((*rank, self.exact.get(worker)?.walk(self.unit))));
+        let mut lanes: BTreeMap<Rank, Walk<'_>> = ready.collect();
+        if let Some(head) = self.shared.ready {
+            lanes.insert(head.rank, self.shared.walk(self.unit));
+        }
+        let mut blocked = BTreeMap::new();
+        while ahead.next.len() < limit {
+            let Some((key, mut lane)) = first(&mut lanes) else {
+                break;
+            };
+            ahead.next.push(key);
+            lane.pop(cost(key));
+            if let Some((rank, key)) = lane.head() {
+                let side = if open(key) { &mut lanes } else { &mut blocked };
+                side.insert(rank, lane);
+            }
+        }
+
+        let is_blocked = |lane: &&Lane| lane.ready.is_none();
+        let exact = self.exact.values().filter(is_blocked);
+        // Counted first, so that the search ends with the last one.
+        let exact = exact.take(limit.min(self.exact.len() - self.ready.len()));
+        for lane in exact.chain([&self.shared].into_iter().filter(is_blocked)) {
+            if let Some((rank, _)) = lane.head() {
+                blocked.insert(rank, lane.walk(self.unit));
+            }
+        }
+        let mut behind = BTreeMap::new();
+        while ahead.blocked.len() < limit {
+            let heads = !blocked.is_empty();
+            let lanes = if heads { &mut blocked } else { &mut behind };
+            let Some((key, mut lane)) = first(lanes) else {
+                break;
+            };
+            ahead.blocked.push((key, heads));
+            lane.pop(cost(key));
+            if let Some((rank, _)) = lane.head() {
+                behind.insert(rank, lane);
+            }
+        }
+        ahead
     }
 
     /// All requests, lane by lane, each lane's by tier and then client by client in the order of

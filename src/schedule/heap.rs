@@ -41,13 +41,30 @@ impl Positions {
     }
 }
 
+/// The requests of a heap, the first ones first.
+#[derive(Debug)]
+pub(super) struct InOrder<'a> {
+    heap: &'a Heap,
+    /// Nodes whose parent was given already, the next one on top.
+    next: BinaryHeap<(Reverse<Place>, usize)>,
+}
+
+impl Iterator for InOrder<'_> {
+    type Item = (Place, Key);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (_, position) = self.next.pop()?;
+        let start = CHILDREN * position + 1;
+        let children = (start..start + CHILDREN).filter_map(|child| self.heap.offered(child));
+        self.next.extend(children);
+        let Node { place, key } = self.heap.nodes[position];
+        Some((place, key))
+    }
+}
+
 impl Heap {
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len()
     }
 
     /// In no order.
@@ -55,26 +72,16 @@ impl Heap {
         self.nodes.iter().map(|node| node.key)
     }
 
-    /// A copy of the first `limit` requests.
-    pub(super) fn copy(&self, limit: usize, positions: &mut Positions) -> Self {
-        // Nodes whose parent is copied already, the next one on top.
+    /// The requests in their order, which is worked out as they are asked for.
+    pub(super) fn in_order(&self) -> InOrder<'_> {
         let mut next = BinaryHeap::new();
-        let offer = |next: &mut BinaryHeap<_>, position: usize| {
-            let node = self.nodes.get(position);
-            next.extend(node.map(|node| (Reverse(node.place), position)));
-        };
-        offer(&mut next, 0);
-        let mut copy = Self::default();
-        while copy.len() < limit {
-            let Some((_, position)) = next.pop() else {
-                break;
-            };
-            let Node { place, key } = self.nodes[position];
-            copy.push(place, key, positions);
-            let start = CHILDREN * position + 1;
-            (start..start + CHILDREN).for_each(|child| offer(&mut next, child));
-        }
-        copy
+        next.extend(self.offered(0));
+        InOrder { heap: self, next }
+    }
+
+    fn offered(&self, position: usize) -> Option<(Reverse<Place>, usize)> {
+        let node = self.nodes.get(position)?;
+        Some((Reverse(node.place), position))
     }
 
     pub(super) fn first(&self) -> Option<(Place, Key)> {
@@ -215,15 +222,9 @@ mod tests {
                 }
             }
             for (heap, model) in &mut pairs {
-                for limit in [0, 1, 20, usize::MAX] {
-                    let mut positions = Positions::default();
-                    let mut copy = heap.copy(limit, &mut positions);
-                    for (&place, &key) in model.iter().take(limit) {
-                        prop_assert_eq!(copy.first(), Some((place, key)));
-                        copy.pop(&mut positions);
-                    }
-                    prop_assert!(copy.is_empty());
-                }
+                let all: Vec<_> = heap.in_order().collect();
+                let expected: Vec<_> = model.iter().map(|(&place, &key)| (place, key)).collect();
+                prop_assert_eq!(all, expected);
                 while let Some(first) = heap.first() {
                     prop_assert_eq!(model.pop_first(), Some(first));
                     heap.pop(&mut positions);

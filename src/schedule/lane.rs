@@ -1,12 +1,15 @@
 //! A lane: the requests of a class that wait for the same worker, or for any.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque, btree_map},
+    iter::Peekable,
+};
 
 use crate::config::FairUnit;
 
 use super::{
     ClientId, Entry, Key, Rank,
-    heap::{Heap, Positions},
+    heap::{Heap, InOrder, Positions},
     order::Tier,
 };
 
@@ -41,22 +44,12 @@ type Turns = VecDeque<Turn>;
 
 /// A client's requests.
 #[derive(Debug)]
-struct Turn {
+struct Turn<Q = Heap> {
     client: ClientId,
-    queue: Heap,
+    queue: Q,
     /// Tokens it was served, or is taken to have been, where turns are weighed by tokens: who joins is
     /// level with the one that was served least.
     served: u64,
-}
-
-impl Turn {
-    fn first(&self, limit: usize, positions: &mut Positions) -> Self {
-        Self {
-            client: self.client,
-            queue: self.queue.copy(limit, positions),
-            served: self.served,
-        }
-    }
 }
 
 impl Lane {
@@ -71,24 +64,13 @@ impl Lane {
         Some((Rank::of(tier, place), key))
     }
 
-    /// A copy of the first requests: as many tiers as it takes for `limit` of them, and of each
-    /// client `limit` at most.
-    pub(super) fn first(&self, limit: usize, positions: &mut Positions) -> Self {
-        let mut copied = 0;
-        let tiers = self.tiers.iter().map_while(|(&tier, turns)| {
-            if copied >= limit {
-                return None;
-            }
-            let turns: Turns = turns
-                .iter()
-                .map(|turn| turn.first(limit, positions))
-                .collect();
-            copied += turns.iter().map(|turn| turn.queue.len()).sum::<usize>();
-            Some((tier, turns))
-        });
-        Self {
-            tiers: tiers.collect(),
-            ready: self.ready,
+    /// Its requests in the order in which they would leave it.
+    pub(super) fn walk(&self, unit: FairUnit) -> Walk<'_> {
+        Walk {
+            unit,
+            tiers: self.tiers.iter(),
+            tier: Tier::default(),
+            turns: VecDeque::new(),
         }
     }
 
@@ -175,12 +157,52 @@ impl Lane {
 }
 
 /// Puts a client behind those whose turn comes before its next one.
-fn pass(turns: &mut Turns, unit: FairUnit, turn: Turn) {
+fn pass<Q>(turns: &mut VecDeque<Turn<Q>>, unit: FairUnit, turn: Turn<Q>) {
     match unit {
         FairUnit::Requests => turns.push_back(turn),
         FairUnit::Tokens => {
             let place = turns.partition_point(|other| other.served <= turn.served);
             turns.insert(place, turn);
+        }
+    }
+}
+
+/// A look at a lane's requests one after the other, which leaves the lane as it is.
+#[derive(Debug)]
+pub(super) struct Walk<'a> {
+    unit: FairUnit,
+    /// The tiers to come.
+    tiers: btree_map::Iter<'a, Tier, Turns>,
+    tier: Tier,
+    /// What is left of this tier.
+    turns: VecDeque<Turn<Peekable<InOrder<'a>>>>,
+}
+
+impl Walk<'_> {
+    /// The request that goes next.
+    pub(super) fn head(&mut self) -> Option<(Rank, Key)> {
+        while self.turns.is_empty() {
+            let (&tier, turns) = self.tiers.next()?;
+            self.tier = tier;
+            let turns = turns.iter().map(|turn| Turn {
+                client: turn.client,
+                queue: turn.queue.in_order().peekable(),
+                served: turn.served,
+            });
+            self.turns.extend(turns);
+        }
+        let &(place, key) = self.turns.front_mut()?.queue.peek()?;
+        Some((Rank::of(self.tier, place), key))
+    }
+
+    /// Steps past the head, which costs this many tokens.
+    pub(super) fn pop(&mut self, cost: u64) {
+        if let Some(mut turn) = self.turns.pop_front() {
+            turn.queue.next();
+            turn.served = turn.served.saturating_add(cost);
+            if turn.queue.peek().is_some() {
+                pass(&mut self.turns, self.unit, turn);
+            }
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) use self::{
     clients::{ClientId, Clients},
     lane::LaneId,
     order::{Rank, Score},
-    preview::Seen,
+    preview::{Preview, Seen},
     rearrange::Successor,
     ring::{Entry, Gate, Key, Schedule},
     snapshot::Snapshot,

@@ -1,114 +1,147 @@
 //! A look ahead: who will be served in which order, if nobody comes or goes.
+//!
+//! In two steps, since the queues stand still only while their lock is held. [`Schedule::preview`] copies
+//! the few requests of each class that may matter, in the class's own order, which depends on no other
+//! class. [`Preview::into_order`] then has the ring choose among the classes, at leisure.
 
-use slab::Slab;
+use std::time::Duration;
 
-use super::{Entry, Gate, Schedule, class::Class, heap::Positions, indices::Indices};
+use super::{ClientId, Entry, Gate, LaneId, Rank, Schedule, Score, Snapshot};
+use crate::config::{FairUnit, QueuePolicy};
 
 /// What a [`Schedule::preview`] knows of a waiting request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<P> {
-    /// Whether the gate would let it through.
-    open: bool,
+    pub(crate) class: usize,
+    pub(crate) lane: LaneId,
+    pub(crate) client: ClientId,
+    pub(crate) strict_priority: u32,
+    pub(crate) snapshot: Snapshot,
     pub(crate) shown: P,
 }
 
-/// The gate as it was when the preview was taken.
-struct Remembered;
-
-impl<P> Gate<Seen<P>> for Remembered {
-    fn open(&self, _: usize, seen: &Seen<P>) -> bool {
-        seen.open
+impl<P> Seen<P> {
+    fn new<T>(entry: &Entry<T>, shown: P) -> Self {
+        Self {
+            class: entry.class,
+            lane: entry.lane,
+            client: entry.client,
+            strict_priority: entry.rank.strict_priority(),
+            snapshot: entry.snapshot,
+            shown,
+        }
     }
 }
 
-/// A gate that nobody guards.
+/// What was copied of a [`Schedule`].
+#[derive(Debug)]
+pub(crate) struct Preview<P> {
+    limit: usize,
+    /// Quantum and deficit, in tokens.
+    classes: Vec<(u64, i128)>,
+    cursor: usize,
+    burst: Option<usize>,
+    /// By class.
+    next: Vec<Vec<Seen<P>>>,
+    blocked: Vec<Seen<P>>,
+}
+
+/// Nobody is blocked among those who are next.
 struct Open;
 
-impl<P> Gate<Seen<P>> for Open {
-    fn open(&self, _: usize, _: &Seen<P>) -> bool {
+impl<T> Gate<T> for Open {
+    fn open(&self, _: usize, _: &T) -> bool {
         true
     }
 }
 
 impl<T> Schedule<T> {
-    /// Copies the queues, as far as it takes to tell the next `limit` requests and as many of the
-    /// blocked ones. `show` says what is to be known of each.
+    /// Copies what it takes to tell the next `limit` requests and as many of the blocked ones. `show`
+    /// says what is to be known of each, and is told whether it is the blocked head of a lane.
     ///
-    /// It copies no more than `limit` requests of each client in as many lanes of each class.
+    /// Its time depends on `limit`, on the classes and a little on the lanes, and not on how many wait.
     pub(crate) fn preview<P>(
         &self,
         limit: usize,
         gate: &impl Gate<T>,
-        mut show: impl FnMut(&Entry<T>) -> P,
-    ) -> Schedule<Seen<P>> {
-        let mut positions = Positions::default();
-        let classes: Vec<Class> = self
-            .classes
-            .iter()
-            .map(|class| class.first(limit, &mut positions))
-            .collect();
-        let keys = classes.iter().flat_map(Class::keys);
-        let copies = keys.filter_map(|key| {
+        mut show: impl FnMut(&Entry<T>, bool) -> P,
+    ) -> Preview<P> {
+        let mut seen = |key: super::Key, blocks| {
             let entry = self.entries.get(key.index())?;
-            let seen = Seen {
-                open: gate.open(entry.class, &entry.payload),
-                shown: show(entry),
-            };
-            let Entry {
-                class,
-                lane,
-                client,
-                rank,
-                snapshot,
-                ..
-            } = *entry;
-            let copy = Entry {
-                class,
-                lane,
-                client,
-                rank,
-                snapshot,
-                payload: seen,
-            };
-            Some((key.index(), copy))
-        });
-        let entries: Slab<Entry<Seen<P>>> = copies.collect();
-        let mut backlogged = Indices::new(classes.len());
-        (0..classes.len())
-            .filter(|&class| !classes[class].is_empty())
-            .for_each(|class| backlogged.insert(class));
-        Schedule {
-            backlogged,
-            ready: self.ready.clone(),
-            entries,
-            positions,
-            classes,
+            Some(Seen::new(entry, show(entry, blocks)))
+        };
+        let (mut next, mut blocked) = (Vec::new(), Vec::new());
+        for (index, class) in self.classes.iter().enumerate() {
+            let ahead = class.look_ahead(
+                limit,
+                |key| {
+                    let entry = self.entries.get(key.index());
+                    entry.map_or(0, |entry| entry.snapshot.cost())
+                },
+                |key| {
+                    let entry = self.entries.get(key.index());
+                    entry.is_some_and(|entry| gate.open(index, &entry.payload))
+                },
+            );
+            let copied = ahead.next.into_iter().filter_map(|key| seen(key, false));
+            next.push(copied.collect());
+            blocked.push(ahead.blocked);
+        }
+        Preview {
+            limit,
+            classes: self
+                .classes
+                .iter()
+                .map(|class| (class.quantum, class.deficit))
+                .collect(),
             cursor: self.cursor,
             burst: self.burst,
+            next,
+            blocked: heads_first(&blocked)
+                .filter_map(|(key, blocks)| seen(key, blocks))
+                .take(limit)
+                .collect(),
         }
     }
 }
 
-impl<P> Schedule<Seen<P>> {
-    /// The requests in the order of service, as if each were served as soon as its turn has come;
-    /// the blocked ones after all others, as if they were blocked no longer then. The number is
-    /// that of those that are not blocked.
-    pub(crate) fn into_order(mut self) -> (Vec<Entry<Seen<P>>>, usize) {
-        let mut order = Vec::with_capacity(self.len());
-        while let Some(entry) = self.serve(&Remembered) {
-            order.push(entry);
+/// First the blocked heads, those of the classes in turns, then in turns those behind them.
+fn heads_first<K: Copy>(classes: &[Vec<(K, bool)>]) -> impl Iterator<Item = (K, bool)> + '_ {
+    let turns = classes.iter().map(Vec::len).max().unwrap_or(0);
+    [true, false].into_iter().flat_map(move |heads| {
+        let turn = move |turn: usize| classes.iter().filter_map(move |class| class.get(turn));
+        let in_turns = (0..turns).flat_map(turn).copied();
+        in_turns.filter(move |&(_, is_head)| is_head == heads)
+    })
+}
+
+impl<P> Preview<P> {
+    /// The requests that may go, in the order of service, as if each were served as soon as its turn
+    /// has come; and the blocked ones, the heads of their lanes first.
+    pub(crate) fn into_order(self) -> (Vec<Seen<P>>, Vec<Seen<P>>) {
+        let quanta = self.classes.iter().map(|&(quantum, _)| quantum);
+        let mut schedule = Schedule::new(quanta, FairUnit::Requests);
+        schedule.cursor = self.cursor;
+        schedule.burst = self.burst;
+        for (class, &(_, deficit)) in schedule.classes.iter_mut().zip(&self.classes) {
+            class.deficit = deficit;
         }
-        let open = order.len();
-        let lanes: Vec<_> = self
-            .entries()
-            .map(|entry| (entry.class, entry.lane))
-            .collect();
-        for (class, lane) in lanes {
-            self.recheck(class, lane, &Open);
+        // The order inside a class is known: its requests are as if they had come in it.
+        let score = Score::new(QueuePolicy::Fcfs, Duration::ZERO, 0.0, 1);
+        let next = self.next.into_iter().flatten();
+        for (seen, number) in next.zip(0..) {
+            let entry = Entry {
+                class: seen.class,
+                lane: LaneId::Shared,
+                client: ClientId::SHARED,
+                rank: Rank::new(0, score, number),
+                snapshot: seen.snapshot,
+                payload: seen,
+            };
+            schedule.push(entry, &Open);
         }
-        while let Some(entry) = self.serve(&Open) {
-            order.push(entry);
-        }
-        (order, open)
+        // A class may have more than was copied, so nothing is known beyond the limit.
+        let order = std::iter::from_fn(|| schedule.serve(&Open)).take(self.limit);
+        (order.map(|entry| entry.payload).collect(), self.blocked)
     }
 }

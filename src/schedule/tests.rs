@@ -375,10 +375,11 @@ proptest! {
         }
         let mut previews = Vec::new();
         for limit in [3, usize::MAX] {
-            let preview = pair.schedule.preview(limit, &pair.blocked, |entry| entry.payload.id);
-            let (order, open) = preview.into_order();
-            let order: Vec<usize> = order.iter().map(|entry| entry.payload.shown).collect();
-            previews.push((order, open));
+            let preview = pair.schedule.preview(limit, &pair.blocked, |entry, blocks| (entry.payload.id, blocks));
+            let (next, blocked) = preview.into_order();
+            let next: Vec<usize> = next.iter().map(|seen| seen.shown.0).collect();
+            let blocked: Vec<(usize, bool)> = blocked.iter().map(|seen| seen.shown).collect();
+            previews.push((next, blocked));
         }
         let waiting = pair.schedule.len();
         let mut served = Vec::new();
@@ -386,13 +387,17 @@ proptest! {
             served.push(id);
             pair.check();
         }
-        let (all, open) = &previews[1];
-        prop_assert_eq!((all.len(), *open), (waiting, served.len()));
-        prop_assert_eq!(&all[..*open], &served[..]);
-        let (next, open) = &previews[0];
-        let told = served.len().min(3);
-        prop_assert!(*open >= told, "it tells as many as it was asked for");
-        prop_assert_eq!(&next[..told], &served[..told]);
+        let (all, blocked) = &previews[1];
+        prop_assert_eq!(all, &served);
+        prop_assert_eq!(blocked.len(), waiting - served.len());
+        let heads = blocked.iter().filter(|(_, is_head)| *is_head).count();
+        let lanes = |queue: &Vec<Queued>| queue.iter().map(|it| it.lane).collect::<BTreeSet<_>>().len();
+        let lanes: usize = pair.model.queues.iter().map(lanes).sum();
+        prop_assert_eq!(heads, lanes, "each lane that is left has a head");
+        prop_assert!(blocked[..heads].iter().all(|(_, is_head)| *is_head), "heads come first");
+        let (next, few) = &previews[0];
+        prop_assert_eq!(next, &served[..served.len().min(3)]);
+        prop_assert_eq!(few, &blocked[..blocked.len().min(3)]);
     }
 
     #[test]

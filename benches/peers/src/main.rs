@@ -12,6 +12,7 @@ mod ours;
 mod parked;
 mod request;
 mod shares;
+mod snapshot;
 mod table;
 mod workers;
 
@@ -21,7 +22,7 @@ use table::{Row, Titles};
 
 type Part = (&'static str, fn() -> Vec<Row>);
 
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     ("request", request::rows),
     ("decide", floor::decide),
     ("cancel", floor::cancel),
@@ -30,6 +31,7 @@ const PARTS: [Part; 9] = [
     ("workers", workers::rows),
     ("handoff", parked::hand_off),
     ("memory", || vec![parked::memory()]),
+    ("snapshot", snapshot::rows),
     ("gateway", gateway::rows),
 ];
 
