@@ -1,5 +1,5 @@
-//! The floors below the layer, for this crate's own benchmarks. Not part of the API: it may change,
-//! or go, in any release.
+//! The floors below the layer, for this crate's own benchmarks and fuzzing. Not part of the API: it may
+//! change, or go, in any release.
 
 use std::{
     sync::Arc,
@@ -11,7 +11,7 @@ use crate::{
     PolicyConfig,
     config::{FairUnit, QueuePolicy},
     pool::{self, Entrance},
-    schedule::{self, ClientId, Entry, Key, LaneId, Rank, Score, Snapshot},
+    schedule::{self, ClientId, Clients, Entry, Key, LaneId, Rank, Score, Snapshot},
 };
 
 /// A queue of deficit round robin classes, without slots or workers.
@@ -19,6 +19,7 @@ use crate::{
 pub struct Queue<T> {
     schedule: schedule::Schedule<T>,
     orders: Vec<QueuePolicy>,
+    clients: Clients,
     arrivals: u64,
 }
 
@@ -44,6 +45,17 @@ pub struct Arrival {
     pub worker: Option<u32>,
 }
 
+/// Where an arrival stands among the others of its class.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standing<'a> {
+    /// Its strict priority.
+    pub tier: u32,
+    /// Its priority jump: seconds, or a weight under WSPT.
+    pub jump: f64,
+    /// The label under which it takes turns.
+    pub client: Option<&'a str>,
+}
+
 /// Names a request that waits in a [`Queue`].
 #[derive(Clone, Copy, Debug)]
 pub struct Place(Key);
@@ -57,18 +69,25 @@ impl<T, F: Fn(usize, &T) -> bool> schedule::Gate<T> for Gate<F> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue.
+    /// An empty queue, whose clients take turns by requests.
     pub fn new(classes: &[Class]) -> Self {
+        Self::with_unit(classes, FairUnit::Requests)
+    }
+
+    /// An empty queue, whose clients take turns by tokens.
+    pub fn fair_by_tokens(classes: &[Class]) -> Self {
+        Self::with_unit(classes, FairUnit::Tokens)
+    }
+
+    fn with_unit(classes: &[Class], unit: FairUnit) -> Self {
         let order = |class: &Class| match class.wspt {
             true => QueuePolicy::Wspt,
             false => QueuePolicy::Fcfs,
         };
         Self {
-            schedule: schedule::Schedule::new(
-                classes.iter().map(|class| class.quantum),
-                FairUnit::Requests,
-            ),
+            schedule: schedule::Schedule::new(classes.iter().map(|class| class.quantum), unit),
             orders: classes.iter().map(order).collect(),
+            clients: Clients::default(),
             arrivals: 0,
         }
     }
@@ -80,17 +99,30 @@ impl<T> Queue<T> {
         payload: T,
         open: impl Fn(usize, &T) -> bool,
     ) -> Place {
+        self.push_as(arrival, Standing::default(), payload, open)
+    }
+
+    /// Adds a request that is not like all others.
+    pub fn push_as(
+        &mut self,
+        arrival: Arrival,
+        standing: Standing<'_>,
+        payload: T,
+        open: impl Fn(usize, &T) -> bool,
+    ) -> Place {
         let Arrival {
             class, cost, after, ..
         } = arrival;
+        let Standing { tier, jump, client } = standing;
         self.arrivals += 1;
-        let score = Score::new(self.orders[class], after, 0.0, cost);
+        let snapshot = Snapshot::new(cost, 0);
+        let score = Score::new(self.orders[class], after, jump, snapshot.cost());
         let entry = Entry {
             class,
-            lane: arrival.worker.map_or(LaneId::Shared, LaneId::Worker),
-            client: ClientId::SHARED,
-            rank: Rank::new(0, score, self.arrivals),
-            snapshot: Snapshot::new(cost, 0),
+            lane: lane(arrival.worker),
+            client: client.map_or(ClientId::SHARED, |label| self.clients.join(Some(label))),
+            rank: Rank::new(tier, score, self.arrivals),
+            snapshot,
             payload,
         };
         Place(self.schedule.push(entry, &Gate(open)))
@@ -99,19 +131,62 @@ impl<T> Queue<T> {
     /// Takes out whose turn it is, with the class.
     pub fn serve(&mut self, open: impl Fn(usize, &T) -> bool) -> Option<(usize, T)> {
         let entry = self.schedule.serve(&Gate(open))?;
+        self.forget(entry.client);
         Some((entry.class, entry.payload))
     }
 
     /// Takes a request out, wherever it waits.
     pub fn remove(&mut self, place: Place, open: impl Fn(usize, &T) -> bool) -> Option<T> {
         let entry = self.schedule.remove(place.0, &Gate(open))?;
+        self.forget(entry.client);
         Some(entry.payload)
+    }
+
+    fn forget(&mut self, client: ClientId) {
+        if client != ClientId::SHARED {
+            self.clients.leave(client);
+        }
     }
 
     /// Asks anew about the head of a class's shared lane.
     pub fn recheck(&mut self, class: usize, open: impl Fn(usize, &T) -> bool) {
-        self.schedule.recheck(class, LaneId::Shared, &Gate(open));
+        self.recheck_lane(class, None, open);
     }
+
+    /// Asks anew about the head of a worker's lane, or of the shared one.
+    pub fn recheck_lane(
+        &mut self,
+        class: usize,
+        worker: Option<u32>,
+        open: impl Fn(usize, &T) -> bool,
+    ) {
+        self.schedule.recheck(class, lane(worker), &Gate(open));
+    }
+
+    /// Asks anew about the heads that a worker concerns, in all classes.
+    pub fn recheck_worker(&mut self, worker: u32, open: impl Fn(usize, &T) -> bool) {
+        self.schedule.recheck_worker(worker, &Gate(open));
+    }
+
+    /// Takes tokens from a class's deficit, or gives some back.
+    pub fn charge(&mut self, class: usize, tokens: i128) {
+        self.schedule.charge(class, tokens);
+    }
+
+    /// How many requests wait, in all classes.
+    pub fn waiting(&self) -> usize {
+        self.schedule.len()
+    }
+
+    /// What waits in a class: requests, and their tokens.
+    pub fn backlog(&self, class: usize) -> (u64, u64) {
+        let backlog = self.schedule.backlog(class);
+        (backlog.requests, backlog.raw_tokens)
+    }
+}
+
+fn lane(worker: Option<u32>) -> LaneId {
+    worker.map_or(LaneId::Shared, LaneId::Worker)
 }
 
 /// A policy's first dominion.

@@ -42,7 +42,7 @@ use http::{HeaderName, Method, StatusCode};
 /// point nowhere, numbers out of range. A [`ConfigError`](crate::ConfigError) tells all mistakes
 /// of a policy at once. YAML is read strictly: no key twice, no tags, no merge keys, one
 /// document, at most [`MAX_BYTES`](Self::MAX_BYTES) long and 64 collections deep. Anchors and
-/// aliases are fine.
+/// aliases are fine. There may be 262144 queues, one in each dominion for each class.
 ///
 /// # Variables
 ///

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use tower_policy_queue::PolicyConfig;
 
-use crate::{assert_mistakes, load, refuse};
+use crate::{assert_mistakes, load, refuse, with_class};
 
 #[test]
 fn a_text_longer_than_the_limit_is_refused() {
@@ -120,6 +120,25 @@ fn a_matrix_far_larger_than_the_file_is_not_built() {
             .message()
             .ends_with("and 2989 more; it needs one for each bucket")
     );
+}
+
+#[test]
+fn more_queues_than_memory_holds_are_refused() {
+    let policy = |dominions: usize, classes: usize| {
+        let mut yaml = with_class("quantum: 1");
+        for class in 1..classes {
+            writeln!(yaml, "  - {{name: c{class}, quantum: 1}}").unwrap();
+        }
+        yaml += "dominions:\n";
+        for dominion in 0..dominions {
+            writeln!(yaml, "  - {{id: d{dominion}}}").unwrap();
+        }
+        yaml
+    };
+    load(&policy(512, 512));
+    assert_mistakes(&policy(513, 512), &[("dominions", "262144 queues")]);
+    // Some 8 GB.
+    assert_mistakes(&policy(5_000, 5_000), &[("dominions", "262144 queues")]);
 }
 
 #[test]

@@ -8,6 +8,10 @@ use crate::config::{Dominion, FairUnit, names, path::Path, schema::RawDominion};
 /// Waiting requests of a dominion that does not say how many.
 const DEFAULT_MAX_QUEUE: usize = 100;
 
+/// The most queues that a policy may have. Each dominion has one for each class, so a small file could
+/// otherwise ask for more memory than there is; these take some 80 MB.
+const MAX_QUEUES: usize = 1 << 18;
+
 /// What a dominion's slots are slots of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -44,6 +48,19 @@ impl Dominions {
     pub(super) fn listed(&self) -> String {
         let ids = self.list.iter().map(|entry| &*entry.dominion.id);
         names::list(self.list.len(), ids)
+    }
+}
+
+/// Reports dominions that have too many queues, with as many classes.
+pub(super) fn check_queues(found: &mut Findings, dominions: usize, classes: usize) {
+    if dominions.saturating_mul(classes) > MAX_QUEUES {
+        found.report(
+            Path::Root.key("dominions"),
+            format!(
+                "there are {dominions}, each with a queue for each of {classes} classes; there may be \
+                 {MAX_QUEUES} queues in all"
+            ),
+        );
     }
 }
 

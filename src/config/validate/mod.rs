@@ -67,6 +67,7 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
     }
 
     let dominions = dominions::resolve(&mut found, raw.dominions.unwrap_or_default());
+    dominions::check_queues(&mut found, dominions.list.len(), classes.len());
     let default_dominion = raw.default_dominion.and_then(|id| {
         let known = dominions.by_id.get(&id).copied();
         if known.is_none() {
