@@ -233,6 +233,7 @@ fn tell<B>(mut request: Request<B>, slot: &Slot, cache: &impl CachedTokens) -> R
 }
 
 const CLASS: HeaderName = HeaderName::from_static("x-policy-queue-class");
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// The response of the inner service, whose body takes the slot over.
 fn admitted<B: Body>(
@@ -248,6 +249,15 @@ fn admitted<B: Body>(
             .then(|| HeaderValue::from_str(&grant.class().name));
         if let Some(Ok(class)) = class {
             response.headers_mut().insert(CLASS, class);
+        }
+        let waited = slot.queued_for().as_secs_f64() * 1e3;
+        let timing = core
+            .policy()
+            .server_timing
+            .then(|| HeaderValue::from_str(&format!("queue;dur={waited:.3}")));
+        if let Some(Ok(timing)) = timing {
+            // The inner service may have timings of its own.
+            response.headers_mut().append(SERVER_TIMING, timing);
         }
         let admission = Admission::new(Arc::clone(grant));
         response.extensions_mut().insert(admission);
