@@ -74,6 +74,8 @@
 //!
 //! None is on by default.
 //!
+//! - `metrics`: tells the recorder of the crate `metrics` what waits, runs and is over: the module `metrics`
+//!   has a table of it.
 //! - `openai`: reads the model and the prompt's length out of the JSON of OpenAI requests, and remembers
 //!   which worker has seen which prompt: the module `openai`.
 //! - `schema`: the JSON Schema of the YAML, for editors: `PolicyConfig::json_schema`.
@@ -102,6 +104,8 @@ mod http;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(feature = "openai")]
 pub mod openai;
 mod pool;

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::{
     Pool,
     alarm::Alarm,
+    meter::Stopwatch,
     output::Output,
     revocation::{Revocation, Revoked},
     shadow::ClaimId,
@@ -37,6 +38,8 @@ pub(crate) struct Grant {
     /// Known where it matters: to end the hold, or to tell how fast a full dominion drains.
     pub(super) granted: Option<Instant>,
     queued_for: Duration,
+    /// Since it went on.
+    pub(super) stopwatch: Stopwatch,
     /// How far it has come: a [`Stage`].
     stage: AtomicU8,
     /// Whether the uncached tokens still load the worker.
@@ -234,6 +237,7 @@ impl Permit {
             snapshot,
             granted,
             queued_for: queued_for.unwrap_or_default(),
+            stopwatch: Stopwatch::start(),
             stage: AtomicU8::new(Stage::Granted as u8),
             prefill: AtomicBool::new(true),
             outlives: AtomicBool::new(false),

@@ -74,6 +74,12 @@ impl Rejected {
         self.0.iter().sum()
     }
 
+    /// By code.
+    #[cfg(feature = "metrics")]
+    pub(super) fn counts(&self) -> &[u64; Code::ALL.len()] {
+        &self.0
+    }
+
     pub(crate) fn add(&mut self, code: Code) {
         self.0[code as usize] += 1;
     }
