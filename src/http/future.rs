@@ -14,10 +14,13 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    Admission, BoxError, CachedTokens, NoCache, Reason, Rejection, RequestBody, ResponseBody,
+    Admission, BoxError, CachedTokens, NoCache, Rejection, RequestBody, ResponseBody,
     ResponseForRejection, respond::turned_away, shared::Core, slot::Slot,
 };
-use crate::pool::{Code, Stage, Ticket};
+use crate::{
+    pool::{Code, Stage, Ticket},
+    trace,
+};
 
 pin_project! {
     /// The response of [`PolicyQueue`](crate::PolicyQueue).
@@ -160,14 +163,14 @@ where
                         match request.map(|request| request.body_mut().poll_read_ahead(cx)) {
                             Some(Err(_)) => {
                                 ticket.abandon(Code::RequestBody);
-                                turned_away_by(core.reject(Reason::RequestBody))
+                                turned_away_by(core.unreadable(ticket))
                             }
                             Some(Ok(())) | None => return Poll::Pending,
                         }
                     }
                 },
                 StateProj::Ready { pending, slot } => match slot.poll_revoked(cx) {
-                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked)),
+                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked, slot)),
                     Poll::Pending => {
                         if let Err(error) = ready!(pending.poll_ready(cx)) {
                             slot.reach(Stage::Failed);
@@ -188,7 +191,7 @@ where
                     }
                 },
                 StateProj::Running { future, slot } => match slot.poll_revoked(cx) {
-                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked)),
+                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked, slot)),
                     Poll::Pending => {
                         let result = ready!(future.poll(cx));
                         let slot = std::mem::replace(slot, Slot::None);
@@ -220,12 +223,19 @@ fn turned_away_by<S, B: Body, F>(rejection: Rejection) -> State<S, B, F> {
     }
 }
 
-/// Tells a request how it was admitted, and the cache where it goes.
+/// Tells a request how it was admitted, its span, and the cache where it goes.
 fn tell<B>(mut request: Request<B>, slot: &Slot, cache: &impl CachedTokens) -> Request<B> {
     if let Some(grant) = slot.grant() {
-        if let Some(worker) = grant.worker() {
+        let worker = grant.worker();
+        if let Some(worker) = worker {
             cache.dispatched(&request, &worker.id);
         }
+        trace::admitted(
+            &grant.class().name,
+            grant.dominion(),
+            worker.map(|worker| &*worker.id),
+            slot.queued_for(),
+        );
         let admission = Admission::new(Arc::clone(grant));
         request.extensions_mut().insert(admission);
     }

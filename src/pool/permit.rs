@@ -25,6 +25,7 @@ use super::{
 use crate::{
     config::{PolicyClass, Worker},
     schedule::Snapshot,
+    trace,
 };
 
 /// What was granted to a request, shared by its permit, its holds and its admission.
@@ -153,6 +154,9 @@ impl Grant {
             let held = self.granted.map(|granted| granted.elapsed());
             self.pool
                 .with_state(|state, wakes| state.release(self, held, wakes));
+            if let Some(stage) = self.stage().cancelled() {
+                trace::cancelled(stage, &self.class().name, self.dominion());
+            }
         }
         before == 1
     }

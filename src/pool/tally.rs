@@ -214,6 +214,15 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
+    /// What it is called if the request ends here.
+    pub(super) fn cancelled(self) -> Option<&'static str> {
+        match self {
+            Self::Granted => Some("granted"),
+            Self::Running | Self::Streaming => Some("running"),
+            Self::Completed | Self::Failed => None,
+        }
+    }
+
     pub(super) fn from_u8(stage: u8) -> Self {
         match stage {
             0 => Self::Granted,
