@@ -74,10 +74,30 @@
 //!
 //! None is on by default.
 //!
+//! - `metrics`: tells the recorder of the crate `metrics` what waits, runs and is over: the module `metrics`
+//!   has a table of it.
+//! - `tracing`: tells spans and subscribers: see [below](#tracing).
 //! - `openai`: reads the model and the prompt's length out of the JSON of OpenAI requests, and remembers
 //!   which worker has seen which prompt: the module `openai`.
 //! - `schema`: the JSON Schema of the YAML, for editors: `PolicyConfig::json_schema`.
 //! - `internals`: what this crate's own benchmarks look at. No promise holds for it.
+//!
+//! # Tracing
+//!
+//! With the feature `tracing`, when a request goes on to the inner service, these fields of the current span
+//! are recorded, if the span declares them (`info_span!("request", policy_queue.class = Empty, ..)`):
+//!
+//! | field | |
+//! |---|---|
+//! | `policy_queue.class` | its policy class |
+//! | `policy_queue.dominion` | the dominion that gave the slot, if any did |
+//! | `policy_queue.worker` | the worker it was given to, if the policy names any |
+//! | `policy_queue.waited_ms` | how long it waited, in milliseconds; 0 if it did not |
+//!
+//! There is one event, of the target `tower_policy_queue`, for each request that is turned away (INFO, with
+//! the fields `code`, `class` and `dominion`, as far as they are known) and for each whose client goes
+//! away (DEBUG, with `stage`: `queued`, `granted` or `running`, `class` and `dominion`). Nothing that a
+//! client sent is in any of them, and none is made under a lock.
 //!
 //! # What counts as done
 //!
@@ -102,10 +122,17 @@ mod http;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(feature = "openai")]
 pub mod openai;
 mod pool;
 mod schedule;
+#[cfg(feature = "tracing")]
+mod trace;
+#[cfg(not(feature = "tracing"))]
+#[path = "trace/off.rs"]
+mod trace;
 
 pub use self::{
     config::{

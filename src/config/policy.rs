@@ -73,6 +73,8 @@ pub struct PolicyConfig {
     pub(crate) bypass: Bypass,
     /// Whether a response names its request's class in a header.
     pub(crate) class_header: bool,
+    /// Whether a response says how long its request waited.
+    pub(crate) server_timing: bool,
 }
 
 /// A set of families and buckets, and the classes they name together.

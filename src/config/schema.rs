@@ -71,6 +71,9 @@ pub(super) struct RawPolicy {
     /// Whether responses name their class in `x-policy-queue-class`.
     #[cfg_attr(feature = "schema", schemars(extend("default" = false)))]
     pub(super) class_header: Option<bool>,
+    /// Whether responses say how long their requests waited, in a `Server-Timing` header.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = false)))]
+    pub(super) server_timing: Option<bool>,
 }
 
 /// The keys that go by another name in TOML: as the schema has them, and the other.

@@ -14,10 +14,13 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    Admission, BoxError, CachedTokens, NoCache, Reason, Rejection, RequestBody, ResponseBody,
+    Admission, BoxError, CachedTokens, NoCache, Rejection, RequestBody, ResponseBody,
     ResponseForRejection, respond::turned_away, shared::Core, slot::Slot,
 };
-use crate::pool::{Code, Stage, Ticket};
+use crate::{
+    pool::{Code, Stage, Ticket},
+    trace,
+};
 
 pin_project! {
     /// The response of [`PolicyQueue`](crate::PolicyQueue).
@@ -160,14 +163,14 @@ where
                         match request.map(|request| request.body_mut().poll_read_ahead(cx)) {
                             Some(Err(_)) => {
                                 ticket.abandon(Code::RequestBody);
-                                turned_away_by(core.reject(Reason::RequestBody))
+                                turned_away_by(core.unreadable(ticket))
                             }
                             Some(Ok(())) | None => return Poll::Pending,
                         }
                     }
                 },
                 StateProj::Ready { pending, slot } => match slot.poll_revoked(cx) {
-                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked)),
+                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked, slot)),
                     Poll::Pending => {
                         if let Err(error) = ready!(slot.run(|| pending.poll_ready(cx))) {
                             slot.reach(Stage::Failed);
@@ -188,7 +191,7 @@ where
                     }
                 },
                 StateProj::Running { future, slot } => match slot.poll_revoked(cx) {
-                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked)),
+                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked, slot)),
                     Poll::Pending => {
                         let result = ready!(slot.run(|| future.poll(cx)));
                         let slot = std::mem::replace(slot, Slot::None);
@@ -220,12 +223,19 @@ fn turned_away_by<S, B: Body, F>(rejection: Rejection) -> State<S, B, F> {
     }
 }
 
-/// Tells a request how it was admitted, and the cache where it goes.
+/// Tells a request how it was admitted, its span, and the cache where it goes.
 fn tell<B>(mut request: Request<B>, slot: &Slot, cache: &impl CachedTokens) -> Request<B> {
     if let Some(grant) = slot.grant() {
-        if let Some(worker) = grant.worker() {
+        let worker = grant.worker();
+        if let Some(worker) = worker {
             cache.dispatched(&request, &worker.id);
         }
+        trace::admitted(
+            &grant.class().name,
+            grant.dominion(),
+            worker.map(|worker| &*worker.id),
+            slot.queued_for(),
+        );
         let admission = Admission::new(Arc::clone(grant));
         request.extensions_mut().insert(admission);
     }
@@ -233,6 +243,7 @@ fn tell<B>(mut request: Request<B>, slot: &Slot, cache: &impl CachedTokens) -> R
 }
 
 const CLASS: HeaderName = HeaderName::from_static("x-policy-queue-class");
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// The response of the inner service, whose body takes the slot over.
 fn admitted<B: Body>(
@@ -248,6 +259,15 @@ fn admitted<B: Body>(
             .then(|| HeaderValue::from_str(&grant.class().name));
         if let Some(Ok(class)) = class {
             response.headers_mut().insert(CLASS, class);
+        }
+        let waited = slot.queued_for().as_secs_f64() * 1e3;
+        let timing = core
+            .policy()
+            .server_timing
+            .then(|| HeaderValue::from_str(&format!("queue;dur={waited:.3}")));
+        if let Some(Ok(timing)) = timing {
+            // The inner service may have timings of its own.
+            response.headers_mut().append(SERVER_TIMING, timing);
         }
         let admission = Admission::new(Arc::clone(grant));
         response.extensions_mut().insert(admission);

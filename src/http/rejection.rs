@@ -75,7 +75,12 @@ pub enum Reason {
 impl Reason {
     /// The machine-readable `error.code`.
     pub fn code(&self) -> &'static str {
-        self.answer().0.as_str()
+        self.to_code().as_str()
+    }
+
+    /// What it is counted as.
+    pub(super) fn to_code(&self) -> Code {
+        self.answer().0
     }
 
     /// The `error.type`, one of those that OpenAI clients know.

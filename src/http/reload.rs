@@ -32,21 +32,21 @@ pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, C
                 .cloned()
                 .collect()
         };
-        let mut reload = |pool: &Pool, dominion| {
-            let (pool, wakes) = pool.reload(&policy, dominion, &workers(dominion));
+        let mut keep = |(pool, wakes)| {
             changes.wakes.push(wakes);
             pool
         };
+        let reload = |pool: &Pool, dominion| pool.reload(&policy, dominion, &workers(dominion));
         let dominions = policy.dominions.iter().enumerate();
         let dominions = dominions.map(|(index, dominion)| {
             let known = before.dominion_ids().position(|id| *id == *dominion.id);
-            match known {
+            keep(match known {
                 Some(known) => reload(before.pool(Some(known)), Some(index)),
                 None => Pool::with_workers(&policy, Some(index), &workers(Some(index))),
-            }
+            })
         });
         let dominions = dominions.collect();
-        let unlimited = reload(before.pool(None), None);
+        let unlimited = keep(reload(before.pool(None), None));
         let next = before.next(Arc::clone(&policy), dominions, unlimited, places);
         // Closed below, once another policy is in force: those who come to one of them look again.
         changes.gone = before.gone_in(&next);
@@ -56,7 +56,9 @@ pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, C
         hub.supersede(Arc::clone(&next));
         drop(places_before);
         changes.next = Some(next);
-        policy.changes_since(before.policy())
+        let difference = policy.changes_since(before.policy());
+        changes.before = Some(before);
+        difference
     };
     changes.settle();
     Ok(difference)
@@ -119,6 +121,8 @@ struct Changes {
     /// Dominions that the new policy does not have.
     gone: Vec<Arc<Pool>>,
     next: Option<Arc<Core>>,
+    /// What it alone still has is dropped with it, and metrics told of that.
+    before: Option<Arc<Core>>,
 }
 
 impl Changes {

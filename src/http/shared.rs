@@ -23,6 +23,7 @@ use crate::{
     config::PolicyConfig,
     pool::{Arrival, Entrance, Place, Places, Pool, Refusal, Refused, Revoked, Ticket, Wanted},
     schedule::Snapshot,
+    trace,
 };
 
 /// When to come again if nobody knows better.
@@ -348,6 +349,8 @@ impl Core {
             Entrance::TurnedAway(Refusal::Reloaded) => Err(NotEntered::Superseded),
             Entrance::TurnedAway(refusal) => {
                 let reason = self.explain(refusal, class, dominion);
+                let name = &policy.classes[class].name;
+                trace::rejected(reason.code(), Some(name), pool.id());
                 let cost = snapshot.cost();
                 let retry_after = reason
                     .worth_retrying()
@@ -406,16 +409,31 @@ impl Core {
             Refused::NoEligibleWorker => Reason::NoEligibleWorker,
             Refused::ProfileSwitch => Reason::ProfileSwitch,
         };
+        trace::rejected(reason.code(), Some(ticket.class()), ticket.dominion());
         let retry_after = reason.worth_retrying().then(|| ticket.retry_after());
         Rejection::new(&self.policy, reason, retry_after)
     }
 
     /// A running request lost its slot before the head of its response came.
-    pub(super) fn revoked(&self, revoked: Revoked) -> Rejection {
-        self.reject(match revoked {
+    pub(super) fn revoked(&self, revoked: Revoked, slot: &Slot) -> Rejection {
+        let reason = match revoked {
             Revoked::HoldExpired => Reason::HoldTimeout,
             Revoked::ProfileSwitch => Reason::ProfileSwitch,
-        })
+        };
+        let grant = slot.grant();
+        trace::rejected(
+            reason.code(),
+            grant.map(|grant| &*grant.class().name),
+            grant.and_then(|grant| grant.dominion()),
+        );
+        self.reject(reason)
+    }
+
+    /// A parked request's body failed.
+    pub(super) fn unreadable(&self, ticket: &Ticket) -> Rejection {
+        let reason = Reason::RequestBody;
+        trace::rejected(reason.code(), Some(ticket.class()), ticket.dominion());
+        self.reject(reason)
     }
 
     /// A request whose class cannot be known: it is turned away, or, where the dominion of its route
@@ -435,11 +453,12 @@ impl Core {
         if dominion.is_some_and(|index| !self.policy.dominions[index].enforce) {
             return Ok(Entered::Go(Slot::None));
         }
+        trace::rejected(rejection.code(), None, None);
         Err(rejection.into())
     }
 
     /// A request is turned away for a reason that the length of no queue tells about.
-    pub(super) fn reject(&self, reason: Reason) -> Rejection {
+    fn reject(&self, reason: Reason) -> Rejection {
         Rejection::new(&self.policy, reason, Some(SOON))
     }
 }

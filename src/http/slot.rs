@@ -5,6 +5,7 @@ use std::{
     fmt,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use crate::{
@@ -32,6 +33,14 @@ impl Slot {
             Self::Own(permit) => Some(permit.grant()),
             Self::Parents(share) => Some(share.grant()),
             Self::Prefill(_) | Self::None => None,
+        }
+    }
+
+    /// How long the request waited for it; a child of a running request waited for nothing.
+    pub(super) fn queued_for(&self) -> Duration {
+        match self {
+            Self::Own(permit) => permit.grant().queued_for(),
+            Self::Parents(_) | Self::Prefill(_) | Self::None => Duration::ZERO,
         }
     }
 

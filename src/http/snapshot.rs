@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-use super::{Reason, Rejection};
+use super::Rejection;
 #[cfg(doc)]
 use crate::PolicyQueueHandle;
-use crate::pool::{Code, DominionSnapshot, Rejected};
+use crate::pool::{Code, DominionSnapshot, Rejected, UnplacedMeter};
 
 /// Requests of each kind that a snapshot lists for each dominion.
 pub(super) const WAITERS: usize = 100;
@@ -29,7 +29,7 @@ pub struct Snapshot {
 #[non_exhaustive]
 pub struct Unplaced {
     /// They were turned away before their class was known: a header that cannot be read, a worker
-    /// that there is not.
+    /// that there is not, a route to a dominion that is gone.
     pub rejected: Rejected,
     /// The policy does not concern them: see the key `bypass`.
     pub bypassed: u64,
@@ -54,32 +54,35 @@ pub struct Usage {
 /// Counts the requests that come to no class.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
-    invalid_header: AtomicU64,
-    no_eligible_worker: AtomicU64,
+    /// By code.
+    rejected: [AtomicU64; Code::ALL.len()],
     bypassed: AtomicU64,
     nested: AtomicU64,
+    meter: UnplacedMeter,
 }
 
 impl Elsewhere {
     pub(super) fn rejected(&self, rejection: &Rejection) {
-        add(match rejection.reason() {
-            Reason::InvalidHeader { .. } => &self.invalid_header,
-            _ => &self.no_eligible_worker,
-        });
+        let code = rejection.reason().to_code();
+        add(&self.rejected[code as usize]);
+        self.meter.rejected(code);
     }
 
     pub(super) fn bypassed(&self) {
         add(&self.bypassed);
+        self.meter.bypassed();
     }
 
     pub(super) fn nested(&self) {
         add(&self.nested);
+        self.meter.nested();
     }
 
     pub(super) fn read(&self) -> Unplaced {
         let mut rejected = Rejected::default();
-        rejected.set(Code::InvalidHeader, read(&self.invalid_header));
-        rejected.set(Code::NoEligibleWorker, read(&self.no_eligible_worker));
+        for (code, count) in Code::ALL.into_iter().zip(&self.rejected) {
+            rejected.set(code, read(count));
+        }
         Unplaced {
             rejected,
             bypassed: read(&self.bypassed),

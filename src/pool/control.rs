@@ -68,7 +68,7 @@ impl Pool {
             let flipped = state.workers.add(Some(Arc::clone(&worker)));
             state.changed([flipped], wakes);
         });
-        state.note_idling();
+        state.before_unlock(&mut wakes);
         wakes
     }
 
@@ -87,7 +87,7 @@ impl Pool {
                 state.changed([flipped], wakes);
             }
         });
-        state.note_idling();
+        state.before_unlock(&mut wakes);
         (models, wakes)
     }
 
@@ -112,7 +112,7 @@ impl Pool {
         state.everywhere(&mut wakes, |state, wakes| {
             revoked.extend(state.switch_profile(models, wakes));
         });
-        state.note_idling();
+        state.before_unlock(&mut wakes);
         Switched { wakes, revoked }
     }
 

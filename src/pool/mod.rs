@@ -16,6 +16,11 @@ mod group;
 mod holds;
 mod idling;
 mod look;
+#[cfg(feature = "metrics")]
+mod meter;
+#[cfg(not(feature = "metrics"))]
+#[path = "meter/off.rs"]
+mod meter;
 mod output;
 mod permit;
 mod places;
@@ -46,6 +51,7 @@ use self::state::{Entered, State};
 pub(crate) use self::{
     control::Switched,
     eligible::Wanted,
+    meter::UnplacedMeter,
     permit::{Grant, Permit, Prefill, Share},
     places::{Place, Places},
     revocation::Revoked,
@@ -196,6 +202,13 @@ impl LimitKind {
 
 impl Pool {
     pub(crate) fn new(policy: Arc<PolicyConfig>, dominion: Option<usize>) -> Arc<Self> {
+        let pool = Self::unpublished(policy, dominion);
+        pool.with_state(|_, _| ());
+        pool
+    }
+
+    /// A new dominion of which no recorder has been told.
+    fn unpublished(policy: Arc<PolicyConfig>, dominion: Option<usize>) -> Arc<Self> {
         let state = State::new(&policy, dominion);
         Arc::new(Self {
             policy,
@@ -208,17 +221,14 @@ impl Pool {
         })
     }
 
-    /// A new dominion whose workers are not those of the policy alone.
+    /// A new dominion whose workers are not those of the policy alone. Nobody waits in it yet, but
+    /// what there is to publish is for when the caller holds no lock.
     pub(crate) fn with_workers(
         policy: &Arc<PolicyConfig>,
         dominion: Option<usize>,
         workers: &[Arc<config::Worker>],
-    ) -> Arc<Self> {
-        let pool = Self::new(Arc::clone(policy), dominion);
-        let (pool, wakes) = pool.reload(policy, dominion, workers);
-        // Nobody waits yet.
-        wakes.wake_all();
-        pool
+    ) -> (Arc<Self>, WakeList) {
+        Self::unpublished(Arc::clone(policy), dominion).reload(policy, dominion, workers)
     }
 
     /// The dominion under the policy that is in force by now, if that is another one.
@@ -295,13 +305,13 @@ impl Pool {
         self.lock().counts()
     }
 
-    /// Changes the state under the lock. Wakers are woken, and replaced ones dropped, once the
-    /// lock is released: both run code that is not ours.
+    /// Changes the state under the lock. Wakers are woken, replaced ones dropped, and a recorder of
+    /// metrics told once the lock is released: all that runs code that is not ours.
     fn with_state<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> T {
         let mut wakes = WakeList::default();
         let mut state = self.lock();
         let changed = change(&mut state, &mut wakes);
-        state.note_idling();
+        state.before_unlock(&mut wakes);
         drop(state);
         wakes.wake_all();
         changed

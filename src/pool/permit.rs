@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::{
     Pool,
     alarm::Alarm,
+    meter::Stopwatch,
     output::Output,
     revocation::{Revocation, Revoked},
     shadow::ClaimId,
@@ -24,6 +25,7 @@ use super::{
 use crate::{
     config::{PolicyClass, Worker},
     schedule::Snapshot,
+    trace,
 };
 
 /// What was granted to a request, shared by its permit, its holds and its admission.
@@ -37,6 +39,8 @@ pub(crate) struct Grant {
     /// Known where it matters: to end the hold, or to tell how fast a full dominion drains.
     pub(super) granted: Option<Instant>,
     queued_for: Duration,
+    /// Since it went on.
+    pub(super) stopwatch: Stopwatch,
     /// How far it has come: a [`Stage`].
     stage: AtomicU8,
     /// Whether the uncached tokens still load the worker.
@@ -150,6 +154,9 @@ impl Grant {
             let held = self.granted.map(|granted| granted.elapsed());
             self.pool
                 .with_state(|state, wakes| state.release(self, held, wakes));
+            if let Some(stage) = self.stage().cancelled() {
+                trace::cancelled(stage, &self.class().name, self.dominion());
+            }
         }
         before == 1
     }
@@ -234,6 +241,7 @@ impl Permit {
             snapshot,
             granted,
             queued_for: queued_for.unwrap_or_default(),
+            stopwatch: Stopwatch::start(),
             stage: AtomicU8::new(Stage::Granted as u8),
             prefill: AtomicBool::new(true),
             outlives: AtomicBool::new(false),

@@ -38,7 +38,7 @@ impl Pool {
             workers,
         };
         state.reload(&next, &mut wakes);
-        state.note_idling();
+        state.before_unlock(&mut wakes);
         let pool = Self {
             policy: Arc::clone(policy),
             dominion,

@@ -80,6 +80,8 @@ impl Shadow {
     pub(super) fn new(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
         let mut state = State::enforced(policy, dominion);
         state.decided = Some(Vec::new());
+        // What did not happen is not told.
+        state.meter.silence();
         Self {
             state,
             claims: HashMap::new(),

@@ -9,6 +9,7 @@ use super::{
     Arrival, Counts, Grant, LimitKind, Pool, Refusal, Refused,
     drain::{Ahead, Drain},
     idling::Idling,
+    meter::Meter,
     revocation::{Revocables, Revoked},
     seniority::Seniority,
     shadow::{ClaimId, Shadow},
@@ -50,6 +51,7 @@ pub(super) struct State {
     pub(super) former: Totals,
     pub(super) shares: Shares,
     pub(super) idling: Idling,
+    pub(super) meter: Meter,
     /// Arrivals so far; numbers them.
     arrivals: u64,
     pub(super) revocables: Revocables,
@@ -149,6 +151,7 @@ impl State {
             totals,
             former: Totals::default(),
             idling: Idling::default(),
+            meter: Meter::new(policy, dominion),
             arrivals: 0,
             revocables: Revocables::default(),
             timekeeper: None,
@@ -180,7 +183,10 @@ impl State {
         let totals = &mut self.totals[arrival.class];
         totals.arrived += 1;
         match &entered {
-            Ok(Entered::Started { .. }) => totals.admit(arrival.snapshot.cost()),
+            Ok(Entered::Started { .. }) => {
+                totals.admit(arrival.snapshot.cost());
+                self.note_wait(arrival.class, Duration::ZERO);
+            }
             Ok(Entered::Parked { .. }) => {}
             Err(refusal) => refusal
                 .code()
@@ -421,6 +427,7 @@ impl State {
         if grant.claim != 0 {
             self.finish_in_shadow(grant, None);
         }
+        self.note_hold(grant);
         self.free(grant.assigned.index, grant.prefill_at_release(), wakes);
         self.arbitrate(wakes);
     }
@@ -436,6 +443,7 @@ impl State {
             if grant.claim != 0 {
                 self.finish_in_shadow(grant, Some(reason));
             }
+            self.note_hold(grant);
             let expires = revocation
                 .expires
                 .filter(|_| reason == Revoked::HoldExpired);
@@ -522,9 +530,10 @@ impl State {
     }
 
     /// To be called before the lock is given back.
-    pub(super) fn note_idling(&mut self) {
+    pub(super) fn before_unlock(&mut self, wakes: &mut WakeList) {
         let idles = self.has_slot() && self.schedule.is_dispatchable();
         self.idling.note(idles);
+        self.report(wakes);
     }
 
     pub(super) fn has_slot(&self) -> bool {
@@ -564,6 +573,7 @@ impl State {
                 wakes.extend(granted.waker.take());
                 let wait = now.saturating_duration_since(granted.arrived);
                 self.totals[entry.class].admit_after(wait, entry.snapshot.cost());
+                self.note_wait(entry.class, wait);
             }
             self.note_decided(*waiter);
             self.shares.mark(now, &self.totals);

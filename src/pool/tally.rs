@@ -74,6 +74,12 @@ impl Rejected {
         self.0.iter().sum()
     }
 
+    /// By code.
+    #[cfg(feature = "metrics")]
+    pub(super) fn counts(&self) -> &[u64; Code::ALL.len()] {
+        &self.0
+    }
+
     pub(crate) fn add(&mut self, code: Code) {
         self.0[code as usize] += 1;
     }
@@ -208,6 +214,15 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
+    /// What it is called if the request ends here.
+    pub(super) fn cancelled(self) -> Option<&'static str> {
+        match self {
+            Self::Granted => Some("granted"),
+            Self::Running | Self::Streaming => Some("running"),
+            Self::Completed | Self::Failed => None,
+        }
+    }
+
     pub(super) fn from_u8(stage: u8) -> Self {
         match stage {
             0 => Self::Granted,

@@ -15,7 +15,7 @@ use super::{
     tally::Code,
     waiter::{Answer, Turn},
 };
-use crate::schedule::Snapshot;
+use crate::{schedule::Snapshot, trace};
 
 /// A request's place in the queue. Dropped, it leaves the queue; granted, it becomes a permit.
 #[derive(Debug)]
@@ -53,6 +53,15 @@ impl Ticket {
     #[cfg(test)]
     pub(super) fn waiter(&self) -> usize {
         self.waiter.unwrap_or(usize::MAX)
+    }
+
+    /// The name of the class that the request came under.
+    pub(crate) fn class(&self) -> &str {
+        &self.pool.policy.classes[self.class].name
+    }
+
+    pub(crate) fn dominion(&self) -> Option<&str> {
+        self.pool.id()
     }
 
     /// When the request had better come again.
@@ -120,11 +129,14 @@ impl Ticket {
     }
 
     fn leave(&mut self, reason: Option<Code>) {
-        if let Some(waiter) = self.waiter.take() {
-            drop(
-                self.pool
-                    .with_state(|state, wakes| state.leave(waiter, reason, wakes)),
-            );
+        let Some(waiter) = self.waiter.take() else {
+            return;
+        };
+        let left = self
+            .pool
+            .with_state(|state, wakes| state.leave(waiter, reason, wakes));
+        if let Some(stage) = left.and_then(|left| left.cancelled) {
+            trace::cancelled(stage, self.class(), self.dominion());
         }
     }
 }

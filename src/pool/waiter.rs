@@ -63,6 +63,13 @@ pub(super) enum Turn {
     Now(Answer),
 }
 
+/// What is left of a waiter that left.
+pub(super) struct Left {
+    _waker: Option<Waker>,
+    /// How far it had come, if it was not turned away.
+    pub(super) cancelled: Option<&'static str>,
+}
+
 /// How the waiting ended.
 pub(super) enum Answer {
     Granted {
@@ -121,25 +128,36 @@ impl State {
     }
 
     /// Takes a waiter away whose future was dropped, or that is turned away for a reason of its
-    /// own, with the slot it may own by now. The answer is to be dropped outside the lock.
+    /// own, with the slot it may own by now. The answer is to be dropped outside the lock. None if it
+    /// was gone already.
     pub(super) fn leave(
         &mut self,
         waiter: usize,
         reason: Option<Code>,
         wakes: &mut WakeList,
-    ) -> Option<Waker> {
+    ) -> Option<Left> {
         let Waiter { status, waker, .. } = self.waiters.try_remove(waiter)?;
+        let mut cancelled = None;
         if let Some(class) = self.give_up(waiter, status, wakes) {
             let totals = &mut self.totals[class];
             match (reason, status) {
                 (Some(code), _) => totals.rejected.add(code),
-                (None, Status::Granted { .. }) => totals.cancelled.granted += 1,
-                (None, _) => totals.cancelled.queued += 1,
+                (None, Status::Granted { .. }) => {
+                    totals.cancelled.granted += 1;
+                    cancelled = Some("granted");
+                }
+                (None, _) => {
+                    totals.cancelled.queued += 1;
+                    cancelled = Some("queued");
+                }
             }
         }
         // It may have been a blocked head.
         self.arbitrate(wakes);
-        waker
+        Some(Left {
+            _waker: waker,
+            cancelled,
+        })
     }
 
     /// Ends the waiting of a queued request without a grant.

@@ -1,14 +1,18 @@
-//! Wakers collected under the lock, to be woken after it.
+//! What is collected under the lock to be done after it: wakers to wake, and what to tell of it.
 
 use std::{collections::VecDeque, task::Waker};
 
-/// Wakers to wake once the lock is released. The first one, mostly the only one, takes no
+use super::meter::Bulletin;
+
+/// Wakers to wake, and changes to publish, once the lock is released. The first one, mostly the only one, takes no
 /// allocation.
 #[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct WakeList {
     first: Option<Waker>,
     rest: VecDeque<Waker>,
+    /// What changed. Published last: nobody waits for it.
+    pub(super) bulletin: Bulletin,
 }
 
 impl WakeList {
@@ -42,5 +46,6 @@ impl Drop for WakeList {
     /// A waker that panics takes no other wake with it.
     fn drop(&mut self) {
         self.wake_each();
+        self.bulletin.publish();
     }
 }

@@ -13,6 +13,7 @@ use super::{
     WaitReason, WorkerSnapshot,
     eligible::{Among, Eligible, Wanted},
     group::{Group, Load},
+    meter::Touched,
 };
 use crate::{
     config::{self, BusyThreshold, PolicyConfig},
@@ -127,6 +128,7 @@ pub(super) struct Workers {
     demands: Vec<Demand>,
     /// Whether anybody may have to wait for a worker.
     enforced: bool,
+    pub(super) touched: Touched,
 }
 
 const ALL: u32 = 0;
@@ -141,6 +143,7 @@ impl Workers {
             group_of_model: HashMap::new(),
             bars: Vec::new(),
             demands: Vec::new(),
+            touched: Touched::default(),
             enforced: true,
         };
         this.set_demands(policy);
@@ -619,6 +622,7 @@ impl Workers {
     }
 
     fn change(&mut self, index: u32, change: impl FnOnce(&mut Worker)) -> Flipped {
+        self.touched.add(index);
         let Self {
             workers,
             groups,
@@ -749,6 +753,27 @@ impl Workers {
     pub(super) fn prefill(&self) -> impl Iterator<Item = u64> + '_ {
         self.workers.iter().map(|worker| fits(worker.prefill))
     }
+
+    /// What a worker has, by index, removed or not.
+    #[cfg(feature = "metrics")]
+    pub(super) fn load_at(&self, index: usize) -> Option<WorkerLoad<'_>> {
+        let worker = self.workers.get(index)?;
+        Some(WorkerLoad {
+            id: worker.configured.as_ref().map(|it| &it.id),
+            prefill: fits(worker.prefill),
+            in_flight: worker.in_flight,
+        })
+    }
+}
+
+/// What a worker has.
+#[cfg(feature = "metrics")]
+pub(super) struct WorkerLoad<'a> {
+    /// None for the implicit worker.
+    pub(super) id: Option<&'a Arc<str>>,
+    /// In tokens.
+    pub(super) prefill: u64,
+    pub(super) in_flight: u64,
 }
 
 /// Which workers were busy.

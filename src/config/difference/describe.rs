@@ -52,6 +52,7 @@ pub(super) fn policy(policy: &PolicyConfig) -> Thing<'_> {
         statuses,
         bypass,
         class_header,
+        server_timing,
     } = policy;
 
     let mut models = vec![None; profiles.len()];
@@ -85,6 +86,7 @@ pub(super) fn policy(policy: &PolicyConfig) -> Thing<'_> {
     fields.push(Field::always("read_ahead_total_bytes", total));
     fields.push(bypassed(bypass));
     fields.push(Field::flag("class_header", *class_header, false));
+    fields.push(Field::flag("server_timing", *server_timing, false));
 
     let named = dominions
         .iter()

@@ -124,6 +124,7 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
         statuses,
         bypass,
         class_header: raw.class_header.unwrap_or(false),
+        server_timing: raw.server_timing.unwrap_or(false),
     })
 }
 
@@ -144,5 +145,6 @@ pub(super) fn empty() -> PolicyConfig {
         statuses: HashMap::new(),
         bypass: Default::default(),
         class_header: false,
+        server_timing: false,
     }
 }

@@ -258,6 +258,11 @@ const KEYS: &[(&str, &str, &str)] = &[
         "class_header: false",
         "~ class_header: true -> false",
     ),
+    (
+        "server_timing: true",
+        "server_timing: false",
+        "~ server_timing: true -> false",
+    ),
     // What is a thing by itself.
     (
         "  - {name: x, quantum: 4}\n",

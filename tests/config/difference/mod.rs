@@ -71,6 +71,7 @@ read_ahead_total_bytes: 19
 statuses: {queue_full: 429}
 bypass: [/health, OPTIONS]
 class_header: true
+server_timing: true
 ";
 
 fn changes(before: &str, after: &str) -> PolicyChanges {
@@ -117,6 +118,7 @@ headers: {policy: X-Dynamo-Meta-Policy-Class, client: x-promptforge-client}
 read_ahead_bytes: 1048576
 read_ahead_total_bytes: 67108864
 class_header: false
+server_timing: false
 bypass: []
 statuses: {queue_timeout: 503}
 ",

@@ -1,0 +1,403 @@
+//! Tells a metrics recorder what a pool counts.
+//!
+//! The pool's own counts are the truth. Under the lock, at the end of each change, they are compared
+//! with what was told so far, and the differences are written on a [`Bulletin`]; whoever made the
+//! change publishes it once the lock is given back. Each difference is on exactly one bulletin, as
+//! what was told is brought up to date under the same lock, and each bulletin is published once. So
+//! what the recorder was told adds up to the counts, in whatever order bulletins are published,
+//! without anybody waiting for anybody: nothing is lost, and no counter goes backwards. That is why
+//! gauges are moved by differences and not set: of two that are set at the same time, the older could
+//! come last.
+//!
+//! Without the feature `metrics`, `off.rs` is in this module's place.
+
+mod series;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use self::series::{
+    CLASS, CLASS_COUNTERS, DOMINION, FORMER, Family, HOLD, Handles, Series, Unplaced, WAIT, WORKER,
+};
+use super::{Grant, state::State, tally::Code, wake::WakeList, workers::Workers};
+use crate::config::{PolicyClass, PolicyConfig};
+
+/// What a recorder was told of a pool, or will be by a bulletin.
+#[derive(Debug)]
+pub(super) struct Meter {
+    /// The dominion's id.
+    id: Arc<str>,
+    dominion: Told<0, 3>,
+    /// Whose classes they are.
+    policy: Arc<PolicyConfig>,
+    classes: Vec<ClassTold>,
+    /// Of the classes that there are no more; none before a reload.
+    former: Option<Told<CLASS_COUNTERS, 0>>,
+    /// By index.
+    workers: Vec<Told<0, 2>>,
+    /// For the next bulletin.
+    pending: Vec<Step>,
+    /// Nothing is told.
+    silent: bool,
+}
+
+/// What was told of some series: as many counters, and as many gauges.
+#[derive(Debug)]
+struct Told<const C: usize, const G: usize> {
+    series: Arc<Series>,
+    /// Not even that there are these series.
+    fresh: bool,
+    counters: [u64; C],
+    gauges: [i64; G],
+}
+
+type ClassTold = Told<CLASS_COUNTERS, 4>;
+
+/// What changed, to be told once no lock is held.
+#[derive(Debug)]
+pub(super) struct Bulletin {
+    steps: Vec<Step>,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// What the next ones are about. Comes alone, too, when the series are new.
+    Of(Arc<Series>),
+    Count(usize, u64),
+    Move(usize, i64),
+    Record(usize, Duration),
+}
+
+impl<const C: usize, const G: usize> Told<C, G> {
+    fn nothing(series: Arc<Series>) -> Self {
+        Self {
+            series,
+            fresh: true,
+            counters: [0; C],
+            gauges: [0; G],
+        }
+    }
+
+    /// Writes down what is new, and takes it for told.
+    fn tell(&mut self, counters: [u64; C], gauges: [i64; G], steps: &mut Vec<Step>) {
+        if !self.fresh && self.counters == counters && self.gauges == gauges {
+            return;
+        }
+        self.fresh = false;
+        steps.push(Step::Of(Arc::clone(&self.series)));
+        for (index, (told, now)) in self.counters.iter_mut().zip(counters).enumerate() {
+            let by = now.saturating_sub(std::mem::replace(told, now));
+            steps.extend((by > 0).then_some(Step::Count(index, by)));
+        }
+        for (index, (told, now)) in self.gauges.iter_mut().zip(gauges).enumerate() {
+            let by = now - std::mem::replace(told, now);
+            steps.extend((by != 0).then_some(Step::Move(index, by)));
+        }
+    }
+
+    /// Takes the gauges back to 0.
+    fn retract(&mut self, steps: &mut Vec<Step>) {
+        if !self.fresh {
+            self.tell(self.counters, [0; G], steps);
+        }
+    }
+}
+
+/// A gauge's value, at most 2^50 so that sums and differences of a few are exact in an `f64`, however
+/// many tokens a client says it has.
+fn gauge(value: impl TryInto<i64>) -> i64 {
+    const MOST: i64 = 1 << 50;
+    value.try_into().unwrap_or(MOST).clamp(-MOST, MOST)
+}
+
+impl Meter {
+    pub(super) fn new(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
+        let id = dominion.map(|index| Arc::clone(&policy.dominions[index].id));
+        let id = id.unwrap_or_default();
+        Self {
+            dominion: Told::nothing(Series::new(DOMINION, vec![("dominion", Arc::clone(&id))])),
+            classes: policy
+                .classes
+                .iter()
+                .map(|class| of_class(&id, CLASS, class.profile.clone(), &class.name))
+                .collect(),
+            former: None,
+            workers: Vec::new(),
+            pending: Vec::new(),
+            silent: false,
+            policy: Arc::clone(policy),
+            id,
+        }
+    }
+
+    /// From here on nothing is told: for a state that is never published.
+    pub(super) fn silence(&mut self) {
+        self.silent = true;
+    }
+
+    /// From here on `policy` says what the classes are. Which is what by then goes by the names, as
+    /// it does for the counts.
+    fn follow(&mut self, policy: &Arc<PolicyConfig>) {
+        if Arc::ptr_eq(&self.policy, policy) {
+            return;
+        }
+        let name = |class: &PolicyClass| (class.profile.clone(), Arc::clone(&class.name));
+        let known = std::mem::take(&mut self.classes);
+        let mut known: HashMap<_, _> = self.policy.classes.iter().map(name).zip(known).collect();
+        for class in &policy.classes {
+            let told = known.remove(&name(class));
+            let fresh = || of_class(&self.id, CLASS, class.profile.clone(), &class.name);
+            self.classes.push(told.unwrap_or_else(fresh));
+        }
+        for mut told in known.into_values() {
+            told.retract(&mut self.pending);
+            // What its counters were told stays theirs; from here on it is among the former ones.
+            let former = self
+                .former
+                .get_or_insert_with(|| of_class(&self.id, FORMER, None, &Arc::from("(removed)")));
+            for (all, one) in former.counters.iter_mut().zip(told.counters) {
+                *all += one;
+            }
+        }
+        self.policy = Arc::clone(policy);
+    }
+
+    /// One for each of these workers. An index keeps naming the same one.
+    fn learn(&mut self, workers: &Workers) {
+        while let Some(load) = workers.load_at(self.workers.len()) {
+            let id = load.id.cloned().unwrap_or_default();
+            let labels = vec![("dominion", Arc::clone(&self.id)), ("worker", id)];
+            self.workers
+                .push(Told::nothing(Series::new(WORKER, labels)));
+        }
+    }
+
+    fn record(&mut self, class: Option<usize>, which: usize, duration: Duration) {
+        let series = match class {
+            Some(class) => self.classes.get(class).map(|told| &told.series),
+            None => self.former.as_ref().map(|told| &told.series),
+        };
+        if let Some(series) = series {
+            self.pending.push(Step::Of(Arc::clone(series)));
+            self.pending.push(Step::Record(which, duration));
+        }
+    }
+}
+
+fn of_class<const G: usize>(
+    dominion: &Arc<str>,
+    family: Family,
+    profile: Option<Arc<str>>,
+    name: &Arc<str>,
+) -> Told<CLASS_COUNTERS, G> {
+    Told::nothing(Series::new(
+        family,
+        vec![
+            ("dominion", Arc::clone(dominion)),
+            ("profile", profile.unwrap_or_default()),
+            ("class", Arc::clone(name)),
+        ],
+    ))
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        let mut bulletin = Bulletin::default();
+        let steps = &mut bulletin.steps;
+        self.classes.iter_mut().for_each(|told| told.retract(steps));
+        self.workers.iter_mut().for_each(|told| told.retract(steps));
+        self.dominion.retract(steps);
+        bulletin.publish();
+    }
+}
+
+impl State {
+    /// A request of the class got a slot after this long.
+    pub(super) fn note_wait(&mut self, class: usize, wait: Duration) {
+        if self.meter.silent {
+            return;
+        }
+        self.meter.follow(&self.policy);
+        self.meter.record(Some(class), WAIT, wait);
+    }
+
+    /// A request's slot comes back.
+    pub(super) fn note_hold(&mut self, grant: &Grant) {
+        let class = self.class_now(grant.pool(), grant.class_index());
+        self.meter.follow(&self.policy);
+        self.meter.record(class, HOLD, grant.stopwatch.0.elapsed());
+    }
+
+    /// Writes down what changed, to be published with the wakes. To be called before the lock is
+    /// given back.
+    pub(super) fn report(&mut self, wakes: &mut WakeList) {
+        let Self { meter, workers, .. } = self;
+        meter.follow(&self.policy);
+        // One that is closed promises nothing to anybody.
+        let open = u64::from(!self.closed);
+        let steps = &mut wakes.bulletin.steps;
+        steps.append(&mut meter.pending);
+        for (index, (told, totals)) in meter.classes.iter_mut().zip(&self.totals).enumerate() {
+            let backlog = self.schedule.backlog(index);
+            let gauges = [
+                gauge(backlog.requests),
+                gauge(backlog.raw_tokens),
+                gauge(
+                    self.schedule
+                        .deficit(index)
+                        .clamp(i64::MIN.into(), i64::MAX.into()),
+                ),
+                gauge(self.classes[index].quantum * open),
+            ];
+            told.tell(series::counts(totals), gauges, steps);
+        }
+        if let Some(former) = &mut meter.former {
+            former.tell(series::counts(&self.former), [], steps);
+        }
+        let known = meter.workers.len();
+        meter.learn(workers);
+        let touched = std::mem::take(&mut workers.touched);
+        for index in touched.indexes(known).chain(known..meter.workers.len()) {
+            if let Some((told, load)) = meter.workers.get_mut(index).zip(workers.load_at(index)) {
+                told.tell([], [gauge(load.in_flight), gauge(load.prefill)], steps);
+            }
+        }
+        let dominion = [
+            gauge(self.max_concurrency.unwrap_or(0) as u64 * open),
+            gauge(self.in_use),
+            gauge(self.idling.total().as_nanos()),
+        ];
+        meter.dominion.tell([], dominion, steps);
+    }
+}
+
+impl Default for Bulletin {
+    fn default() -> Self {
+        // Made before the lock is taken, with room for what most changes bring about.
+        Self {
+            steps: Vec::with_capacity(16),
+        }
+    }
+}
+
+impl Bulletin {
+    /// Not to be called under a lock: runs the recorder.
+    pub(super) fn publish(&mut self) {
+        let mut steps = std::mem::take(&mut self.steps).into_iter();
+        let mut about = None;
+        // Requests depend on whoever publishes, as a slot may not be in its owner's hands yet: a
+        // recorder that panics loses one step, and nobody else anything.
+        while shielded(|| steps.by_ref().for_each(|step| step.apply(&mut about))).is_none() {}
+    }
+}
+
+impl Step {
+    fn apply(self, about: &mut Option<Arc<Series>>) {
+        if let Self::Of(series) = self {
+            *about = None;
+            series.handles();
+            *about = Some(series);
+        } else if let Some(series) = about {
+            self.tell(series.handles());
+        }
+    }
+
+    fn tell(self, handles: &Handles) {
+        match self {
+            Self::Of(_) => {}
+            Self::Count(which, by) => handles.counters[which].increment(by),
+            Self::Move(which, by) => {
+                let (gauge, unit) = &handles.gauges[which];
+                if by < 0 {
+                    gauge.decrement(-by as f64 * unit);
+                } else {
+                    gauge.increment(by as f64 * unit);
+                }
+            }
+            Self::Record(which, duration) => handles.histograms[which].record(duration),
+        }
+    }
+}
+
+/// Runs a recorder; nothing if it panics.
+fn shielded<T>(run: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
+}
+
+/// The workers whose loads have changed since this was last looked at, by index: a few, or all, so
+/// that it neither grows nor has a change cost more where there are many.
+#[derive(Debug, Default)]
+pub(super) struct Touched {
+    some: [u32; 8],
+    count: usize,
+}
+
+impl Touched {
+    pub(super) fn add(&mut self, worker: u32) {
+        if let Some(place) = self.some.get_mut(self.count) {
+            *place = worker;
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// Those among so many.
+    fn indexes(&self, all: usize) -> impl Iterator<Item = usize> {
+        let (some, all) = match self.some.get(..self.count) {
+            Some(some) => (some, 0..0),
+            None => (&[][..], 0..all),
+        };
+        some.iter().map(|&index| index as usize).chain(all)
+    }
+}
+
+/// Times how long a slot is held.
+#[derive(Debug)]
+pub(super) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(super) fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
+/// Tells of the requests that come to no class.
+#[derive(Debug)]
+pub(crate) struct UnplacedMeter(Option<Unplaced>);
+
+impl Default for UnplacedMeter {
+    fn default() -> Self {
+        // There is one for each layer.
+        Self(shielded(|| {
+            series::describe();
+            Unplaced::register()
+        }))
+    }
+}
+
+impl UnplacedMeter {
+    pub(crate) fn rejected(&self, code: Code) {
+        self.add(|series| series.rejected[code as usize].increment(1));
+    }
+
+    pub(crate) fn bypassed(&self) {
+        self.add(|series| series.bypassed.increment(1));
+    }
+
+    pub(crate) fn nested(&self) {
+        self.add(|series| series.nested.increment(1));
+    }
+
+    fn add(&self, add: impl FnOnce(&Unplaced)) {
+        if let Some(series) = &self.0 {
+            shielded(|| add(series));
+        }
+    }
+}
