@@ -77,6 +77,8 @@
 //! - `openai`: reads the model and the prompt's length out of the JSON of OpenAI requests, and remembers
 //!   which worker has seen which prompt: the module `openai`.
 //! - `schema`: the JSON Schema of the YAML, for editors: `PolicyConfig::json_schema`.
+//! - `status`: a page that shows the layer at work, to be mounted behind authentication: the module
+//!   `status`.
 //! - `internals`: what this crate's own benchmarks look at. No promise holds for it.
 //!
 //! # What counts as done
@@ -106,6 +108,8 @@ pub mod internals;
 pub mod openai;
 mod pool;
 mod schedule;
+#[cfg(feature = "status")]
+pub mod status;
 
 pub use self::{
     config::{
