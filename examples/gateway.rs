@@ -1,10 +1,11 @@
 //! A reverse proxy for OpenAI-compatible servers, queueing by the policy in `gateway.yaml`.
 //!
 //! ```text
-//! cargo run --example gateway
+//! cargo run --features status --example gateway
 //! ```
 //!
-//! It prints what to try with curl. With `--features openai` it reads the model and the prompt's length
+//! It prints what to try with curl, and the address of a page that shows what it does. With `--features
+//! openai,status` it reads the model and the prompt's length
 //! from the request's JSON; without, the model from the header `x-model`. Workers of the policy that have no `base_url` are simulated,
 //! so it needs nothing else; the others are reached over plain http.
 
@@ -42,7 +43,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::{net::TcpListener, sync::oneshot};
 #[cfg(feature = "openai")]
 use tower_policy_queue::openai::{OpenAiHintsLayer, PrefixIndex};
-use tower_policy_queue::{Admission, Endpoint, PolicyConfig, PolicyQueueHandle, PolicyQueueLayer};
+use tower_policy_queue::{
+    Admission, Endpoint, PolicyConfig, PolicyQueueHandle, PolicyQueueLayer, status::StatusService,
+};
 
 use self::sim::Sim;
 
@@ -178,6 +181,8 @@ async fn run(options: Options) -> Result<(), BoxError> {
 
 fn gateway(layer: PolicyQueueLayer, models: &[String]) -> Router {
     let handle = layer.handle();
+    // A real one has it behind authentication, as the docs of `status` show.
+    let status = StatusService::new(layer.handle());
     let model =
         |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "gateway"});
     let listed = json!({"object": "list", "data": models.iter().map(model).collect::<Vec<_>>()});
@@ -205,6 +210,7 @@ fn gateway(layer: PolicyQueueLayer, models: &[String]) -> Router {
         // A probe that queued would fail when the gateway is busiest.
         .route("/health", get(|| async { "ok\n" }))
         .route("/usage", get(move || async move { Json(usage(&handle)) }))
+        .nest_service("/status", status)
         .route("/v1/models", get(|| async { Json(listed) }))
         .with_state(backends)
 }
@@ -423,6 +429,10 @@ and the same in a third and a fourth while it streams. Also:
   curl {base}/usage
   kill -HUP {pid}    puts {} in force again, once you have changed it
 
+who runs, who waits and why, in a browser:
+
+  {base}/status
+
 or with OpenAI's Python client:
 
   OpenAI(base_url="{base}/v1", api_key="any"{headers})
@@ -446,6 +456,12 @@ async fn demo(base: &str) -> Result<(), BoxError> {
     for path in ["/health", "/v1/models"] {
         let (_, text) = read(caller.get(path).await?).await?;
         println!("GET {path}\n  {}", text.trim_end());
+    }
+
+    let (status, page) = read(caller.get("/status").await?).await?;
+    println!("GET /status\n  {status}, for a browser: {base}/status");
+    if status != StatusCode::OK || !page.starts_with("<!doctype html>") {
+        return Err("there should have been a page".into());
     }
 
     println!("POST /v1/chat/completions");

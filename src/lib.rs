@@ -80,6 +80,8 @@
 //! - `openai`: reads the model and the prompt's length out of the JSON of OpenAI requests, and remembers
 //!   which worker has seen which prompt: the module `openai`.
 //! - `schema`: the JSON Schema of the YAML, for editors: `PolicyConfig::json_schema`.
+//! - `status`: a page that shows the layer at work, to be mounted behind authentication: the module
+//!   `status`.
 //! - `internals`: what this crate's own benchmarks look at. No promise holds for it.
 //!
 //! # Tracing
@@ -128,6 +130,8 @@ pub mod metrics;
 pub mod openai;
 mod pool;
 mod schedule;
+#[cfg(feature = "status")]
+pub mod status;
 #[cfg(feature = "tracing")]
 mod trace;
 #[cfg(not(feature = "tracing"))]

@@ -5,7 +5,7 @@ Starts the gateway on a free port, with the policy beside this file, and has the
 moments; one that is turned away and comes back when it is told to; and some that are there when
 the gateway is asked to end. Prints what was checked, and exits with 1 if any of it did not hold.
 
-    cargo build --release --example gateway
+    cargo build --release --features status --example gateway
     pip install -r tests/clients/requirements.txt
     python tests/clients/check.py [path of the gateway]
 """

@@ -4,7 +4,7 @@ Has the `openai` client name models and talk, and looks at what the gateway made
 requests ran, and in which class. Prints what was checked, and exits with 1 if any of it did not
 hold.
 
-    cargo build --release --features openai --example gateway
+    cargo build --release --features openai,status --example gateway
     pip install -r tests/clients/requirements.txt
     python tests/clients/conversation.py [path of the gateway]
 """

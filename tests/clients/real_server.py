@@ -5,7 +5,7 @@ premium and regular, many at a time, of whom some hang up; and compares what the
 of its slots with what the gateway says of its own. Prints what was checked, and exits with 1 if any
 of it did not hold.
 
-    cargo build --release --features openai --example gateway
+    cargo build --release --features openai,status --example gateway
     pip install -r tests/clients/requirements.txt
     python tests/clients/real_server.py [path of the gateway]
 

@@ -4,7 +4,7 @@ Starts the gateway with a policy of its own, keeps clients streaming and waiting
 policy after the other: good ones, one with mistakes, one that is no YAML. Prints what was checked, and
 exits with 1 if any of it did not hold.
 
-    cargo build --release --features openai --example gateway
+    cargo build --release --features openai,status --example gateway
     pip install -r tests/clients/requirements.txt
     python tests/clients/reload.py [path of the gateway]
 """

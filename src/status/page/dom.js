@@ -1,0 +1,95 @@
+'use strict';
+
+// Elements from templates, and texts. Whatever comes from a snapshot gets into the page as
+// `textContent` here, and in no other way.
+
+/** A copy of a template's element, as `root`, and its parts by their `data-part`. */
+function make(template) {
+  const root = document.getElementById(template).content.firstElementChild.cloneNode(true);
+  const parts = { root };
+  for (const part of [root, ...root.querySelectorAll('[data-part]')]) {
+    if (part.dataset.part) parts[part.dataset.part] = part;
+  }
+  return parts;
+}
+
+/** Writes only what is new, so that a selection survives. */
+function write(node, text) {
+  text = String(text);
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function show(node, shown) {
+  if (node.hidden === shown) node.hidden = !shown;
+}
+
+/** The rows that an element has, by key. */
+const rowsOf = new WeakMap();
+
+/**
+ * Has `parent` show one element for each item, in their order. Elements are kept as long as their
+ * keys are, and with them the focus.
+ */
+function list(parent, items, key, template, fill) {
+  const before = rowsOf.get(parent) ?? new Map();
+  const rows = new Map();
+  let next = parent.firstElementChild;
+  items.forEach((item, index) => {
+    const id = key(item, index);
+    const row = before.get(id) ?? make(template);
+    before.delete(id);
+    rows.set(id, row);
+    if (row.root === next) {
+      next = next.nextElementSibling;
+    } else {
+      parent.insertBefore(row.root, next);
+    }
+    fill(row, item, index);
+  });
+  for (const row of before.values()) row.root.remove();
+  rowsOf.set(parent, rows);
+}
+
+/** Chips of `[text, kind]`. */
+function chips(parent, texts) {
+  list(parent, texts, ([text]) => text, 'chip', (chip, [text, kind]) => {
+    write(chip.text, text);
+    chip.root.dataset.kind = kind ?? '';
+  });
+}
+
+const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+const fine = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+
+function count(number) {
+  return whole.format(number);
+}
+
+/** Of tokens a second. */
+function rate(number) {
+  return (number < 10 ? fine : whole).format(number);
+}
+
+function percent(part) {
+  return `${whole.format(part * 100)} %`;
+}
+
+function duration(ms) {
+  if (ms === null || ms === undefined) return '–';
+  if (ms < 1000) return `${whole.format(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  return `${whole.format(Math.floor(minutes / 60))} h ${minutes % 60} min`;
+}
+
+function bytes(number) {
+  if (number < 1024) return `${number} B`;
+  if (number < 1024 * 1024) return `${fine.format(number / 1024)} KiB`;
+  return `${fine.format(number / 1024 / 1024)} MiB`;
+}
+
+function clock(date) {
+  return date.toLocaleTimeString('en-GB');
+}
