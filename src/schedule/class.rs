@@ -34,6 +34,10 @@ fn first<'a>(lanes: &mut BTreeMap<Rank, Walk<'a>>) -> Option<(Key, Walk<'a>)> {
     Some((key, lane))
 }
 
+/// A deficit this far from zero, in tokens, is charged no further: the rounds that lead out of it must
+/// be told from one fewer.
+const MOST_CHARGED: i128 = 1 << 120;
+
 /// One class's queue.
 #[derive(Debug)]
 pub(super) struct Class {
@@ -83,7 +87,8 @@ impl Class {
 
     /// Takes tokens from the deficit, or gives some back.
     pub(super) fn charge(&mut self, tokens: i128) {
-        self.deficit = self.deficit.saturating_sub(tokens);
+        let deficit = self.deficit.saturating_sub(tokens);
+        self.deficit = deficit.clamp(-MOST_CHARGED, MOST_CHARGED);
         if self.is_empty() {
             self.deficit = self.deficit.min(0);
         }

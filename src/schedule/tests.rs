@@ -459,6 +459,23 @@ fn a_cost_of_2_to_the_60_quanta_is_reached_in_one_step() {
 }
 
 #[test]
+fn a_class_is_served_out_of_any_debt() {
+    for debt in [i128::MAX, i128::MIN, 1 << 126, -(1 << 126)] {
+        let mut schedule = Schedule::new([1, 7], FairUnit::Requests);
+        let open = Blocked::default();
+        for class in [0, 1] {
+            for _ in 0..3 {
+                schedule.charge(class, debt);
+            }
+            schedule.push(plain(class, LaneId::Shared, 10, class as u64), &open);
+        }
+        for _ in [0, 1] {
+            assert!(schedule.serve(&open).is_some(), "a debt of {debt}");
+        }
+    }
+}
+
+#[test]
 fn the_largest_numbers_saturate_and_are_served() {
     let open = Blocked::default();
     let mut schedule = Schedule::new([u64::MAX, 1], FairUnit::Requests);
