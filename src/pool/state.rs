@@ -437,8 +437,10 @@ impl State {
         let Some(revocation) = &grant.revocation else {
             return;
         };
+        // Also when its last holder is about to release it: who keeps the time must not wait for it
+        // in a loop.
+        self.revocables.remove(revocation);
         if grant.take_back() {
-            self.revocables.remove(revocation);
             self.count_revoked(grant, reason);
             if grant.claim != 0 {
                 self.finish_in_shadow(grant, Some(reason));
