@@ -536,6 +536,8 @@ impl State {
         let idles = self.has_slot() && self.schedule.is_dispatchable();
         self.idling.note(idles);
         self.report(wakes);
+        #[cfg(all(test, policy_queue_loom))]
+        self.assert_whole();
     }
 
     pub(super) fn has_slot(&self) -> bool {
