@@ -132,6 +132,7 @@ mod pool;
 mod schedule;
 #[cfg(feature = "status")]
 pub mod status;
+mod sync;
 #[cfg(feature = "tracing")]
 mod trace;
 #[cfg(not(feature = "tracing"))]

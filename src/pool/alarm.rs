@@ -6,7 +6,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
+#[cfg(not(all(test, policy_queue_loom)))]
+use tokio::time::{Sleep, sleep_until};
+
+#[cfg(all(test, policy_queue_loom))]
+use super::loom::clock::{Sleep, sleep_until};
 
 /// Waits for whatever instant it is told. Takes no memory, and no runtime, before it is polled.
 #[derive(Debug, Default)]

@@ -22,7 +22,8 @@ impl State {
             self.revoke(grant, Revoked::ProfileSwitch, wakes);
             self.arbitrate(wakes);
         } else if next {
-            // An earlier expiry than the timekeeper sleeps for.
+            // An earlier expiry than the timekeeper sleeps for, or who waits for the last slot.
+            wakes.extend(self.idle_watch.drain(..));
             match self.timekeeper {
                 Some(waiter) => self.wake_queued(waiter, wakes),
                 None => self.appoint_timekeeper(wakes),

@@ -16,6 +16,8 @@ mod group;
 mod holds;
 mod idling;
 mod look;
+#[cfg(all(test, policy_queue_loom))]
+mod loom;
 #[cfg(feature = "metrics")]
 mod meter;
 #[cfg(not(feature = "metrics"))]
@@ -41,7 +43,7 @@ mod workers;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -69,6 +71,7 @@ pub use self::{
 use crate::{
     config::{self, PolicyConfig},
     schedule::Snapshot,
+    sync::{Mutex, MutexGuard},
 };
 
 /// A dominion under one policy, or the place of the requests that have none.

@@ -2,10 +2,7 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -25,6 +22,7 @@ use super::{
 use crate::{
     config::{PolicyClass, Worker},
     schedule::Snapshot,
+    sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     trace,
 };
 

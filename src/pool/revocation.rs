@@ -3,10 +3,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{
-        Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU8, AtomicUsize, Ordering},
-    },
+    sync::{Arc, PoisonError, Weak},
     task::Waker,
 };
 
@@ -14,6 +11,10 @@ use slab::Slab;
 use tokio::time::Instant;
 
 use super::Grant;
+use crate::sync::{
+    Mutex,
+    atomic::{AtomicU8, AtomicUsize, Ordering},
+};
 
 /// Why a slot was taken back from a request that still ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

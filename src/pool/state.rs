@@ -437,8 +437,10 @@ impl State {
         let Some(revocation) = &grant.revocation else {
             return;
         };
+        // Also when its last holder is about to release it: who keeps the time must not wait for it
+        // in a loop.
+        self.revocables.remove(revocation);
         if grant.take_back() {
-            self.revocables.remove(revocation);
             self.count_revoked(grant, reason);
             if grant.claim != 0 {
                 self.finish_in_shadow(grant, Some(reason));
@@ -534,6 +536,8 @@ impl State {
         let idles = self.has_slot() && self.schedule.is_dispatchable();
         self.idling.note(idles);
         self.report(wakes);
+        #[cfg(all(test, policy_queue_loom))]
+        self.assert_whole();
     }
 
     pub(super) fn has_slot(&self) -> bool {

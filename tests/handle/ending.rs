@@ -319,3 +319,24 @@ async fn it_is_drained_when_the_last_hold_is_over_though_nobody_reads() {
     );
     drop(stalled);
 }
+
+#[tokio::test(start_paused = true)]
+async fn it_is_drained_when_a_hold_is_over_that_began_after_the_shutdown() {
+    let mut hall = Hall::new(&chat("max_hold_ms: 1000", ONE_SLOT));
+    hall.arrive("first");
+    hall.arrive("stalled");
+    hall.freeze("stalled");
+    hall.finish("first");
+    hall.handle.shutdown();
+    let mut ended = drained(&hall.handle);
+    assert!(ended.poll().is_pending(), "one was granted");
+    let rings = ended.rings();
+    hall.thaw("stalled");
+    let (stalled, _feed) = hall.stream("stalled");
+    assert!(ended.rings() > rings, "it learns how long it may take");
+    assert!(ended.poll().is_pending());
+    let rings = ended.rings();
+    hall.pass(1001).await;
+    assert!(ended.rings() > rings && ended.poll().is_ready());
+    drop(stalled);
+}
