@@ -10,7 +10,9 @@ use crate::common::{
 /// Expects `work` to panic on purpose, and drops what it owned, as unwinding does.
 fn panics<T>(work: impl FnOnce() -> T) {
     let panic = catch_unwind(AssertUnwindSafe(work)).err().expect("a panic");
-    let text = panic.downcast_ref::<String>().map(String::as_str);
+    // A text that is known when it is compiled need not be a `String`.
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     assert_eq!(text, Some("broken on purpose"), "and no other");
 }
 
@@ -125,6 +127,36 @@ fn a_future_that_panicked_and_is_kept_gives_its_slot_back_when_it_is_dropped() {
     drop(first);
     assert!(second.runs());
     assert!(scene.send("third").waits(), "once");
+}
+
+/// What the only class counts: requests that failed, and requests in all.
+fn failed_and_settled(scene: &Scene) -> (u64, u64) {
+    let snapshot = scene.layer.handle().snapshot();
+    let totals = &snapshot.dominions[0].classes[0].totals;
+    (totals.failed, totals.settled())
+}
+
+#[test]
+fn a_request_whose_panic_is_caught_before_it_is_dropped_counts_as_failed() {
+    let mut scene = Scene::one_slot();
+    scene.desk.trouble(Trouble::ReadinessPanics);
+    let mut readiness = scene.call("readiness");
+    panics(|| readiness.polled.poll());
+    drop(readiness);
+    assert_eq!(failed_and_settled(&scene), (1, 1));
+
+    let mut future = scene.send("future");
+    scene.desk.panic("future");
+    panics(|| future.polled.poll());
+    drop(future);
+    assert_eq!(failed_and_settled(&scene), (2, 2));
+
+    let mut body = scene.send("body");
+    let (mut body, feed) = body.stream();
+    feed.panic();
+    panics(|| body.poll_frame());
+    drop(body);
+    assert_eq!(failed_and_settled(&scene), (3, 3));
 }
 
 #[test]
