@@ -32,7 +32,9 @@
 //! one, `profile` for the root profile, `worker` for the one that stands for all where the policy
 //! names none. All three are empty for requests that are turned away before their class is known
 //! (`invalid_queue_header`, `no_eligible_worker` and `queue_unavailable`). `class="(removed)"`, after a reload, has the
-//! requests that were still there of classes that are not. Labels come from the policy and from
+//! requests that were still there of classes that are not. A dominion that is not enforced is there twice:
+//! as it is, and as `<id> (if enforced)`, what it would be; the latter is played, and so told, when
+//! something happens in the dominion. Labels come from the policy and from
 //! what the [handle](crate::PolicyQueueHandle) adds to it, never from a request.
 //!
 //! # What holds

@@ -92,7 +92,11 @@ impl State {
         let now_at = self.classes_in(policy);
         self.go_over(next, enforced, wakes);
         match &mut self.shadow {
-            _ if enforced => self.shadow = None,
+            _ if enforced => {
+                if let Some(mut shadow) = self.shadow.take() {
+                    shadow.state.meter.retire(wakes);
+                }
+            }
             Some(shadow) => {
                 let now = Instant::now();
                 shadow.play(now);

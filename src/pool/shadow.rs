@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::{
     Arrival, Grant,
+    meter::Meter,
     revocation::Revoked,
     state::{Entered, State},
     tally::{Code, Stage},
@@ -81,7 +82,7 @@ impl Shadow {
         let mut state = State::enforced(policy, dominion);
         state.decided = Some(Vec::new());
         // What did not happen is not told.
-        state.meter.silence();
+        state.meter = Meter::imagined(policy, dominion);
         Self {
             state,
             claims: HashMap::new(),
@@ -267,6 +268,7 @@ impl Shadow {
         }
         let held = at.saturating_duration_since(since);
         state.drain.finished(claim.snapshot.cost(), held);
+        state.note_imagined_hold(class, held);
         let prefill = if claim.prefill {
             claim.snapshot.uncached()
         } else {

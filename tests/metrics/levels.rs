@@ -76,28 +76,6 @@ fn tokens_that_nobody_can_have_do_not_unsettle_a_gauge() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_dominion_that_is_not_enforced_tells_what_happens_and_not_what_would() {
-    let dominion = "dominions: [{id: pool, kind: remote, max_concurrency: 1, enforce: false}]";
-    let (mut hall, ledger) = hall(&chat("", dominion));
-    for id in ["a", "b", "c"] {
-        hall.arrive(id);
-    }
-    let in_use = "policy_queue_slots_in_use{dominion=\"pool\"}";
-    assert_eq!(ledger.number(in_use), 3.0);
-    hall.pass(100).await;
-    for id in ["a", "b", "c"] {
-        hall.finish(id);
-    }
-    hall.pass(1000).await;
-    let labels = format!("{{{CHAT}}}");
-    let waits = ledger.samples(&format!("policy_queue_wait_seconds{labels}"));
-    assert_eq!(waits, [0.0; 3], "nobody waited");
-    let holds = ledger.samples(&format!("policy_queue_hold_seconds{labels}"));
-    assert_eq!(holds, [0.1; 3]);
-    agree(&ledger, &hall.handle);
-}
-
 /// The next of a fixed sequence of numbers, below `bound`.
 struct Dice(u64);
 

@@ -14,6 +14,7 @@ mod levels;
 mod outcomes;
 mod reload;
 mod series;
+mod shadow;
 mod threads;
 
 use std::collections::BTreeMap;
@@ -49,8 +50,13 @@ pub(crate) fn expected(handle: &PolicyQueueHandle) -> BTreeMap<String, f64> {
         *all.entry(format!("policy_queue_{name}{labels}"))
             .or_insert(0.0) += value;
     };
-    for dominion in dominions {
-        let id = dominion.id.as_deref().unwrap_or_default();
+    let dominions = dominions.into_iter().flat_map(|mut dominion| {
+        let id = dominion.id.clone().unwrap_or_default();
+        let would_be = dominion.would_be.take();
+        let would_be = would_be.map(|it| (format!("{id} (if enforced)"), *it));
+        [(id.to_string(), dominion)].into_iter().chain(would_be)
+    });
+    for (id, dominion) in dominions {
         let labels = format!("dominion={id:?}");
         let open = f64::from(u8::from(!dominion.closed));
         put("slots", &labels, dominion.slots.unwrap_or(0) as f64 * open);

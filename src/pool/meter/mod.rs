@@ -45,8 +45,6 @@ pub(super) struct Meter {
     workers: Vec<Told<0, 2>>,
     /// For the next bulletin.
     pending: Vec<Step>,
-    /// Nothing is told.
-    silent: bool,
 }
 
 /// What was told of some series: as many counters, and as many gauges.
@@ -121,7 +119,16 @@ fn gauge(value: impl TryInto<i64>) -> i64 {
 impl Meter {
     pub(super) fn new(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
         let id = dominion.map(|index| Arc::clone(&policy.dominions[index].id));
-        let id = id.unwrap_or_default();
+        Self::named(policy, id.unwrap_or_default())
+    }
+
+    /// Of what a dominion would be if it were enforced. No dominion has such a name.
+    pub(super) fn imagined(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
+        let id = dominion.map_or("", |index| &policy.dominions[index].id);
+        Self::named(policy, format!("{id} (if enforced)").into())
+    }
+
+    fn named(policy: &Arc<PolicyConfig>, id: Arc<str>) -> Self {
         Self {
             dominion: Told::nothing(Series::new(DOMINION, vec![("dominion", Arc::clone(&id))])),
             classes: policy
@@ -132,15 +139,22 @@ impl Meter {
             former: None,
             workers: Vec::new(),
             pending: Vec::new(),
-            silent: false,
             policy: Arc::clone(policy),
             id,
         }
     }
 
-    /// From here on nothing is told: for a state that is never published.
-    pub(super) fn silence(&mut self) {
-        self.silent = true;
+    /// Writes down that there is nothing any more, so that it may be dropped under a lock.
+    pub(super) fn retire(&mut self, wakes: &mut WakeList) {
+        let steps = &mut wakes.bulletin.steps;
+        steps.append(&mut self.pending);
+        self.retract(steps);
+    }
+
+    fn retract(&mut self, steps: &mut Vec<Step>) {
+        self.classes.iter_mut().for_each(|told| told.retract(steps));
+        self.workers.iter_mut().for_each(|told| told.retract(steps));
+        self.dominion.retract(steps);
     }
 
     /// From here on `policy` says what the classes are. Which is what by then goes by the names, as
@@ -211,10 +225,7 @@ fn of_class<const G: usize>(
 impl Drop for Meter {
     fn drop(&mut self) {
         let mut bulletin = Bulletin::default();
-        let steps = &mut bulletin.steps;
-        self.classes.iter_mut().for_each(|told| told.retract(steps));
-        self.workers.iter_mut().for_each(|told| told.retract(steps));
-        self.dominion.retract(steps);
+        self.retract(&mut bulletin.steps);
         bulletin.publish();
     }
 }
@@ -222,9 +233,6 @@ impl Drop for Meter {
 impl State {
     /// A request of the class got a slot after this long.
     pub(super) fn note_wait(&mut self, class: usize, wait: Duration) {
-        if self.meter.silent {
-            return;
-        }
         self.meter.follow(&self.policy);
         self.meter.record(Some(class), WAIT, wait);
     }
@@ -234,6 +242,12 @@ impl State {
         let class = self.class_now(grant.pool(), grant.class_index());
         self.meter.follow(&self.policy);
         self.meter.record(class, HOLD, grant.stopwatch.0.elapsed());
+    }
+
+    /// A request's slot would have come back after this long, if the dominion were enforced.
+    pub(super) fn note_imagined_hold(&mut self, class: Option<usize>, held: Duration) {
+        self.meter.follow(&self.policy);
+        self.meter.record(class, HOLD, held);
     }
 
     /// Writes down what changed, to be published with the wakes. To be called before the lock is
@@ -276,6 +290,9 @@ impl State {
             gauge(self.idling.total().as_nanos()),
         ];
         meter.dominion.tell([], dominion, steps);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.state.report(wakes);
+        }
     }
 }
 

@@ -15,7 +15,12 @@ impl Meter {
     }
 
     #[inline]
-    pub(super) fn silence(&mut self) {}
+    pub(super) fn imagined(_: &Arc<PolicyConfig>, _: Option<usize>) -> Self {
+        Self
+    }
+
+    #[inline]
+    pub(super) fn retire(&mut self, _: &mut WakeList) {}
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +52,9 @@ impl Stopwatch {
 impl State {
     #[inline]
     pub(super) fn note_wait(&mut self, _: usize, _: Duration) {}
+
+    #[inline]
+    pub(super) fn note_imagined_hold(&mut self, _: Option<usize>, _: Duration) {}
 
     #[inline]
     pub(super) fn note_hold(&mut self, grant: &Grant) {
