@@ -16,7 +16,8 @@ mod group;
 mod holds;
 mod idling;
 mod look;
-#[cfg(all(test, policy_queue_loom))]
+#[cfg(test)]
+#[cfg(policy_queue_loom)]
 mod loom;
 #[cfg(feature = "metrics")]
 mod meter;
