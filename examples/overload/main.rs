@@ -128,11 +128,9 @@ fn print(rows: &[(Front, Row)]) {
         let share = 100.0 * row.per_second / capacity();
         format!("{:.0} ({share:.0} % of {:.0})", row.per_second, capacity())
     });
-    line("places of the batch in use", &|row| {
-        format!("{:.1} %", row.utilization)
-    });
-    line("streams at a time, at most", &|row| {
-        row.most_running.to_string()
+    line("streams at a time (mean/most)", &|row| {
+        let mean = row.utilization / 100.0 * BATCH as f64;
+        format!("{mean:.1} / {}", row.most_running)
     });
     line("premium's share of the tokens", &|row| {
         format!("{:.1} %", row.premium_share)
