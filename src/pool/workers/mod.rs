@@ -4,13 +4,16 @@
 //! rather than computed when asked: a change of load flips a few bits, and only the lanes that
 //! those bits concern are looked at again.
 
+mod look;
+mod reload;
+
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
+pub(super) use self::look::Busy;
 use super::{
-    WaitReason, WorkerSnapshot,
     eligible::{Among, Eligible, Wanted},
     group::{Group, Load},
     meter::Touched,
@@ -175,86 +178,6 @@ impl Workers {
             let demand = self.demand(class.busy);
             self.demands.push(demand);
         }
-    }
-
-    /// Goes over to another policy, under which the dominion has `wanted` workers. Those that have a
-    /// worker's id keep what it has in hand, and its conditions; the others are removed, as with
-    /// [`remove`](Self::remove). Whoever was eligible for a model stays so.
-    pub(super) fn reload(&mut self, policy: &PolicyConfig, wanted: &[Arc<config::Worker>]) {
-        let gone = |id: &&Arc<str>| !wanted.iter().any(|worker| worker.id == **id);
-        let gone: Vec<Arc<str>> = self.by_id.keys().filter(gone).cloned().collect();
-        for id in gone {
-            let index = self.by_id.remove(&id);
-            if let Some(worker) = index.and_then(|index| self.workers.get_mut(index as usize)) {
-                worker.condition.removed = true;
-            }
-        }
-        for worker in wanted {
-            let groups = self.groups_of(&worker.models);
-            match self.index(&worker.id) {
-                Some(index) => {
-                    let known = &mut self.workers[index as usize];
-                    known.configured = Some(Arc::clone(worker));
-                    known.groups = groups;
-                }
-                None => {
-                    let index = self.workers.len() as u32;
-                    self.by_id.insert(Arc::clone(&worker.id), index);
-                    self.workers
-                        .push(Worker::idle(Some(Arc::clone(worker)), groups));
-                }
-            }
-        }
-        let implicit = |worker: &&mut Worker| worker.configured.is_none() && !worker.is_nowhere();
-        match self.workers.iter_mut().find(implicit) {
-            Some(implicit) => implicit.condition.removed = !wanted.is_empty(),
-            None if wanted.is_empty() => self.workers.push(Worker::idle(None, vec![ALL])),
-            None => {}
-        }
-        self.set_demands(policy);
-        self.recount();
-    }
-
-    /// Counts anew all that is kept count of.
-    fn recount(&mut self) {
-        for bar in &mut self.bars {
-            let busy = |worker: &Worker| worker.exceeds(&bar.threshold);
-            bar.busy = self.workers.iter().map(busy).collect();
-        }
-        let Self {
-            workers,
-            groups,
-            group_of_model,
-            bars,
-            ..
-        } = self;
-        for group in groups.iter_mut() {
-            *group = Group::new(bars.len());
-        }
-        for (index, worker) in (0..).zip(workers.iter()) {
-            if worker.condition.removed {
-                continue;
-            }
-            let open = worker.condition.open_to_all();
-            for &group in &worker.groups {
-                let group = &mut groups[group as usize];
-                group.add(index, |member| {
-                    let worker = &workers[member as usize];
-                    (worker.load(member), worker.condition.open_to_all())
-                });
-                if !open {
-                    group.set_open(worker.load(index), false);
-                    continue;
-                }
-                for (bar, _) in (0..)
-                    .zip(bars.iter())
-                    .filter(|(_, bar)| bar.busy[index as usize])
-                {
-                    group.count_busy(bar, true);
-                }
-            }
-        }
-        group_of_model.retain(|_, group| !groups[*group as usize].members().is_empty());
     }
 
     /// The groups of a worker that serves these models.
@@ -690,65 +613,6 @@ impl Workers {
             && self.least_loaded(class, eligible) == least
     }
 
-    /// Why the gate does not let a request of the class through; nothing if it does.
-    pub(super) fn blocked(&self, class: usize, eligible: &Eligible) -> Option<WaitReason> {
-        if self.dispatchable(class, eligible) {
-            return None;
-        }
-        let mut open = self.open(eligible);
-        let Some(first) = open.next() else {
-            return Some(WaitReason::Closed);
-        };
-        if open.next().is_none() {
-            let worker = &self.workers[first as usize];
-            let bar = self.demands[class].bar.map(|bar| self.bars[bar].threshold);
-            return Some(WaitReason::Worker {
-                worker: self.id(first),
-                prefill: fits(worker.prefill),
-                limit: bar.and_then(|bar| worker.limit(&bar)).unwrap_or(0),
-            });
-        }
-        let busy = |&worker: &u32| self.busy(class, worker);
-        Some(WaitReason::Workers {
-            busy: self.open(eligible).filter(busy).count(),
-            of: self.open(eligible).count(),
-        })
-    }
-
-    /// The id of a worker that the policy names.
-    pub(super) fn id(&self, worker: u32) -> Option<Arc<str>> {
-        let worker = self.workers.get(worker as usize)?;
-        worker.configured.as_ref().map(|it| Arc::clone(&it.id))
-    }
-
-    /// The workers that were not removed, and those that were and still have requests, with their
-    /// indexes; and who is busy, which is not filled in.
-    pub(super) fn snapshot(&self) -> (Vec<(u32, WorkerSnapshot)>, Busy) {
-        let here = |worker: &Worker| {
-            !worker.is_nowhere() && (!worker.condition.removed || worker.in_flight > 0)
-        };
-        let workers = (0..).zip(&self.workers).filter(|(_, worker)| here(worker));
-        let snapshot = |(index, worker): (u32, &Worker)| {
-            let snapshot = WorkerSnapshot {
-                id: worker.configured.as_ref().map(|it| Arc::clone(&it.id)),
-                prefill_tokens: fits(worker.prefill),
-                in_flight: worker.in_flight,
-                busy_for: Vec::new(),
-                draining: worker.condition.draining,
-                overloaded: worker.condition.overloaded,
-                unselected: worker.condition.unselected,
-                removed: worker.condition.removed,
-                taints: worker.condition.taints.iter().cloned().collect(),
-            };
-            (index, snapshot)
-        };
-        let busy = Busy {
-            bars: self.bars.iter().map(|bar| bar.busy.clone()).collect(),
-            of_classes: self.demands.iter().map(|demand| demand.bar).collect(),
-        };
-        (workers.map(snapshot).collect(), busy)
-    }
-
     /// The prefill of each worker, in tokens.
     pub(super) fn prefill(&self) -> impl Iterator<Item = u64> + '_ {
         self.workers.iter().map(|worker| fits(worker.prefill))
@@ -774,25 +638,6 @@ pub(super) struct WorkerLoad<'a> {
     /// In tokens.
     pub(super) prefill: u64,
     pub(super) in_flight: u64,
-}
-
-/// Which workers were busy.
-#[derive(Debug)]
-pub(super) struct Busy {
-    /// By bar and worker.
-    bars: Vec<Vec<bool>>,
-    /// The bars of the classes.
-    of_classes: Vec<Option<usize>>,
-}
-
-impl Busy {
-    /// The classes for which a worker was busy.
-    pub(super) fn classes(&self, worker: u32) -> Vec<usize> {
-        let busy = |bar: Option<usize>| bar.is_some_and(|bar| self.bars[bar][worker as usize]);
-        let classes = self.of_classes.iter().enumerate();
-        let busy = classes.filter(|&(_, &bar)| busy(bar));
-        busy.map(|(class, _)| class).collect()
-    }
 }
 
 fn fits(prefill: u128) -> u64 {

@@ -1,6 +1,13 @@
 //! What the lock of a dominion guards, and every decision made under it.
 
+mod arrival;
+#[cfg(test)]
+mod audit;
+mod estimate;
+
 use std::{sync::Arc, task::Waker, time::Duration};
+
+pub(super) use self::arrival::Entered;
 
 use slab::Slab;
 use tokio::time::Instant;
@@ -97,21 +104,6 @@ impl ClassRules {
     }
 }
 
-/// An arrival that was let in.
-pub(super) enum Entered {
-    Started {
-        assigned: Assigned,
-        granted: Option<Instant>,
-        /// Its name in the shadow of a dominion that is not enforced; 0 elsewhere.
-        claim: ClaimId,
-    },
-    Parked {
-        waiter: usize,
-        arrived: Instant,
-        deadline: Option<Instant>,
-    },
-}
-
 impl State {
     pub(super) fn new(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
         let mut state = Self::enforced(policy, dominion);
@@ -165,67 +157,6 @@ impl State {
         }
     }
 
-    /// The one decision about an arrival, whose class is one of the policy of this generation.
-    pub(super) fn enter(
-        &mut self,
-        epoch: Instant,
-        generation: u64,
-        arrival: &Arrival<'_>,
-        wakes: &mut WakeList,
-    ) -> Result<Entered, Refusal> {
-        if self.generation != generation {
-            return Err(Refusal::Reloaded);
-        }
-        let entered = match self.shadow {
-            Some(_) => self.admit_regardless(epoch, arrival),
-            None => self.decide(epoch, arrival, wakes),
-        };
-        let totals = &mut self.totals[arrival.class];
-        totals.arrived += 1;
-        match &entered {
-            Ok(Entered::Started { .. }) => {
-                totals.admit(arrival.snapshot.cost());
-                self.note_wait(arrival.class, Duration::ZERO);
-            }
-            Ok(Entered::Parked { .. }) => {}
-            Err(refusal) => refusal
-                .code()
-                .into_iter()
-                .for_each(|code| totals.rejected.add(code)),
-        }
-        entered
-    }
-
-    /// Lets a request of a dominion in that is not enforced, and follows it in the shadow.
-    fn admit_regardless(
-        &mut self,
-        epoch: Instant,
-        arrival: &Arrival<'_>,
-    ) -> Result<Entered, Refusal> {
-        if self.closed {
-            return Err(Refusal::Closed);
-        }
-        let Arrival {
-            class, snapshot, ..
-        } = *arrival;
-        let mut claim = 0;
-        if let Some(shadow) = &mut self.shadow {
-            let next = self.claims + 1;
-            if shadow.arrive(Instant::now(), epoch, arrival, next) {
-                self.claims = next;
-                claim = next;
-            }
-        }
-        let eligible = self.workers.eligible(&arrival.wanted);
-        let worker = self.workers.choose_regardless(class, eligible.as_ref());
-        self.start(worker, snapshot.uncached());
-        Ok(Entered::Started {
-            assigned: self.workers.assigned(worker),
-            granted: None,
-            claim,
-        })
-    }
-
     /// The waiters that were granted or refused since this was last asked.
     pub(super) fn decided(&mut self) -> Vec<usize> {
         self.decided
@@ -243,168 +174,6 @@ impl State {
 
     pub(super) fn now(&self) -> Instant {
         self.clock.unwrap_or_else(Instant::now)
-    }
-
-    fn decide(
-        &mut self,
-        epoch: Instant,
-        arrival: &Arrival<'_>,
-        wakes: &mut WakeList,
-    ) -> Result<Entered, Refusal> {
-        if self.closed {
-            return Err(Refusal::Closed);
-        }
-        let Arrival {
-            class, snapshot, ..
-        } = *arrival;
-        let eligible = self
-            .workers
-            .eligible(&arrival.wanted)
-            .ok_or(Refusal::NoEligibleWorker)?;
-
-        let backlog = self.schedule.backlog(class);
-        if backlog.requests == 0 && self.has_slot() && self.workers.dispatchable(class, &eligible) {
-            if let Some(worker) = self.workers.choose(class, &eligible) {
-                // It may make a worker busy, never one less busy: nobody else can go now.
-                self.start(worker, snapshot.uncached());
-                // A dominion with room to spare is not asked how fast it drains.
-                let timed = self.classes[class].max_hold || !self.has_slot();
-                return Ok(Entered::Started {
-                    assigned: self.workers.assigned(worker),
-                    granted: timed.then(|| self.now()),
-                    claim: 0,
-                });
-            }
-        }
-        if self.reject {
-            return Err(Refusal::Rejected);
-        }
-        self.check_limits(class, backlog)?;
-        if let Some(max_queue) = self.max_queue.filter(|&max| self.schedule.len() >= max) {
-            return Err(Refusal::Full { max_queue });
-        }
-
-        let lane = eligible.lane();
-        let client = if self.fair {
-            self.clients.join(arrival.client)
-        } else {
-            ClientId::SHARED
-        };
-        let rules = &self.classes[class];
-        let arrived = self.now();
-        let since_epoch = arrived.saturating_duration_since(epoch);
-        let score = Score::new(
-            rules.order,
-            since_epoch,
-            arrival.priority_jump,
-            snapshot.cost(),
-        );
-        let wait = rules
-            .max_queue_wait
-            .into_iter()
-            .chain(arrival.max_queue_wait)
-            .min();
-        self.arrivals += 1;
-        let rank = Rank::new(arrival.strict_priority, score, self.arrivals);
-        let waiter = self.waiters.vacant_key();
-        let payload = Parked { waiter, eligible };
-        let entry = Entry {
-            class,
-            lane,
-            client,
-            rank,
-            snapshot,
-            payload,
-        };
-        let key = self.schedule.push(entry, &self.workers);
-        self.waiters.insert(Waiter {
-            status: Status::Queued(key),
-            waker: None,
-            arrived,
-            asked: Asked::new(arrival),
-        });
-        self.seniority.push(waiter);
-        self.shares.mark(arrived, &self.totals);
-        self.arbitrate(wakes);
-        Ok(Entered::Parked {
-            waiter,
-            arrived,
-            deadline: wait.and_then(|wait| arrived.checked_add(wait)),
-        })
-    }
-
-    /// Compares a class's limits with what is queued already: the request that crosses one is
-    /// still let in.
-    fn check_limits(&self, class: usize, queued: Backlog) -> Result<(), Refusal> {
-        let limits = self.classes[class].limits;
-        let workers = self.workers.count();
-        for (kind, current, per_worker) in [
-            (LimitKind::Requests, queued.requests, limits.requests),
-            (
-                LimitKind::RawIslTokens,
-                queued.raw_tokens,
-                limits.raw_isl_tokens,
-            ),
-            (
-                LimitKind::CachedTokens,
-                queued.cached_tokens,
-                limits.cached_tokens,
-            ),
-        ] {
-            if let Some(limit) = per_worker.map(|limit| limit.saturating_mul(workers)) {
-                if current >= limit {
-                    return Err(Refusal::ClassLimit {
-                        kind,
-                        current,
-                        limit,
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// When a newcomer of the class, that costs this many tokens, had better come again.
-    pub(super) fn retry_after(&mut self, class: usize, cost: u64) -> Duration {
-        let ahead = self.ahead(class, cost as f64);
-        self.drain.retry_after(ahead)
-    }
-
-    /// How long a newcomer of the class, of average cost, would wait.
-    pub(super) fn estimated_wait(&self, class: usize) -> Option<Duration> {
-        if self.closed {
-            return None;
-        }
-        let nobody_waits = self.schedule.backlog(class).requests == 0;
-        if nobody_waits && self.has_slot() && self.workers.open_to(class) {
-            return Some(Duration::ZERO);
-        }
-        let cost = self.drain.mean_cost()?;
-        let seconds = self.drain.seconds(self.ahead(class, cost))?;
-        Duration::try_from_secs_f64(seconds).ok()
-    }
-
-    /// What is served before a newcomer of the class is done, that costs this many tokens.
-    fn ahead(&self, class: usize, cost: f64) -> Ahead {
-        // Each request costs a token at least.
-        let costs = |backlog: Backlog| {
-            let uncached = backlog.raw_tokens.saturating_sub(backlog.cached_tokens);
-            uncached.max(backlog.requests) as f64
-        };
-        let own = costs(self.schedule.backlog(class)) + cost;
-        let rounds = own / self.classes[class].quantum as f64;
-        // Meanwhile each other class is served its quanta, or all that it has.
-        let others = self
-            .schedule
-            .backlogged()
-            .filter(|&other| other != class)
-            .map(|other| {
-                let share = rounds * self.classes[other].quantum as f64;
-                costs(self.schedule.backlog(other)).min(share)
-            });
-        let tokens = own + others.sum::<f64>();
-        let slots = self.max_concurrency.unwrap_or(self.in_use);
-        Ahead { tokens, slots }
     }
 
     /// Gives a class back what a request paid that came to nothing, where the class is charged by
@@ -603,67 +372,6 @@ impl State {
     pub(super) fn forget_client(&mut self, entry: &Entry<Parked>) {
         if self.fair {
             self.clients.leave(entry.client);
-        }
-    }
-}
-
-/// Everything a test recounts.
-#[cfg(test)]
-#[derive(Debug)]
-pub(super) struct Audit {
-    pub(super) in_use: usize,
-    pub(super) queued: usize,
-    /// The workers of those who were granted and have not asked since, by waiter.
-    pub(super) granted: std::collections::BTreeMap<usize, u32>,
-    /// Who was refused and has not asked since.
-    pub(super) refused: std::collections::BTreeSet<usize>,
-    pub(super) labels: usize,
-    pub(super) prefill: Vec<u64>,
-    /// Requests, raw tokens and cached tokens, by class.
-    pub(super) backlog: Vec<(u64, u64, u64)>,
-    /// Heads that the gate lets through, each asked anew.
-    pub(super) dispatchable: usize,
-    /// Whether all that is kept count of for the workers is as it looks when counted anew.
-    pub(super) workers_agree: bool,
-    /// Whether some hold can expire.
-    pub(super) expires: bool,
-    /// Whether the timekeeper, if there is one, is queued.
-    pub(super) timekeeper_queued: Option<bool>,
-}
-
-#[cfg(test)]
-impl State {
-    pub(super) fn audit(&self) -> Audit {
-        let granted = |(waiter, it): (usize, &Waiter)| match it.status {
-            Status::Granted { worker, .. } => Some((waiter, worker)),
-            _ => None,
-        };
-        let refused = |(waiter, it): (usize, &Waiter)| {
-            matches!(it.status, Status::Refused(_)).then_some(waiter)
-        };
-        let queued = |waiter: usize| {
-            let waiter = self.waiters.get(waiter);
-            waiter.is_some_and(|it| matches!(it.status, Status::Queued(_)))
-        };
-        let backlog = |class| {
-            let backlog = self.schedule.backlog(class);
-            (backlog.requests, backlog.raw_tokens, backlog.cached_tokens)
-        };
-        Audit {
-            in_use: self.in_use,
-            queued: self.schedule.len(),
-            granted: self.waiters.iter().filter_map(granted).collect(),
-            refused: self.waiters.iter().filter_map(refused).collect(),
-            labels: self.clients.labels(),
-            prefill: self.workers.prefill().collect(),
-            backlog: (0..self.classes.len()).map(backlog).collect(),
-            dispatchable: self.schedule.open_heads(&self.workers),
-            workers_agree: self
-                .schedule
-                .entries()
-                .all(|entry| self.workers.agree(entry.class, &entry.payload.eligible)),
-            expires: self.revocables.next_expiry().is_some(),
-            timekeeper_queued: self.timekeeper.map(queued),
         }
     }
 }

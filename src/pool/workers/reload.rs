@@ -1,0 +1,92 @@
+//! The workers of another policy.
+
+use std::sync::Arc;
+
+use super::{ALL, Group, Worker, Workers};
+use crate::config::{self, PolicyConfig};
+
+impl Workers {
+    /// Goes over to another policy, under which the dominion has `wanted` workers. Those that have a
+    /// worker's id keep what it has in hand, and its conditions; the others are removed, as with
+    /// [`remove`](Self::remove). Whoever was eligible for a model stays so.
+    pub(in crate::pool) fn reload(
+        &mut self,
+        policy: &PolicyConfig,
+        wanted: &[Arc<config::Worker>],
+    ) {
+        let gone = |id: &&Arc<str>| !wanted.iter().any(|worker| worker.id == **id);
+        let gone: Vec<Arc<str>> = self.by_id.keys().filter(gone).cloned().collect();
+        for id in gone {
+            let index = self.by_id.remove(&id);
+            if let Some(worker) = index.and_then(|index| self.workers.get_mut(index as usize)) {
+                worker.condition.removed = true;
+            }
+        }
+        for worker in wanted {
+            let groups = self.groups_of(&worker.models);
+            match self.index(&worker.id) {
+                Some(index) => {
+                    let known = &mut self.workers[index as usize];
+                    known.configured = Some(Arc::clone(worker));
+                    known.groups = groups;
+                }
+                None => {
+                    let index = self.workers.len() as u32;
+                    self.by_id.insert(Arc::clone(&worker.id), index);
+                    self.workers
+                        .push(Worker::idle(Some(Arc::clone(worker)), groups));
+                }
+            }
+        }
+        let implicit = |worker: &&mut Worker| worker.configured.is_none() && !worker.is_nowhere();
+        match self.workers.iter_mut().find(implicit) {
+            Some(implicit) => implicit.condition.removed = !wanted.is_empty(),
+            None if wanted.is_empty() => self.workers.push(Worker::idle(None, vec![ALL])),
+            None => {}
+        }
+        self.set_demands(policy);
+        self.recount();
+    }
+
+    /// Counts anew all that is kept count of.
+    fn recount(&mut self) {
+        for bar in &mut self.bars {
+            let busy = |worker: &Worker| worker.exceeds(&bar.threshold);
+            bar.busy = self.workers.iter().map(busy).collect();
+        }
+        let Self {
+            workers,
+            groups,
+            group_of_model,
+            bars,
+            ..
+        } = self;
+        for group in groups.iter_mut() {
+            *group = Group::new(bars.len());
+        }
+        for (index, worker) in (0..).zip(workers.iter()) {
+            if worker.condition.removed {
+                continue;
+            }
+            let open = worker.condition.open_to_all();
+            for &group in &worker.groups {
+                let group = &mut groups[group as usize];
+                group.add(index, |member| {
+                    let worker = &workers[member as usize];
+                    (worker.load(member), worker.condition.open_to_all())
+                });
+                if !open {
+                    group.set_open(worker.load(index), false);
+                    continue;
+                }
+                for (bar, _) in (0..)
+                    .zip(bars.iter())
+                    .filter(|(_, bar)| bar.busy[index as usize])
+                {
+                    group.count_busy(bar, true);
+                }
+            }
+        }
+        group_of_model.retain(|_, group| !groups[*group as usize].members().is_empty());
+    }
+}
