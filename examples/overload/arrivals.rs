@@ -84,7 +84,7 @@ pub(crate) struct Quantiles {
 impl Quantiles {
     /// None of too few waits.
     pub(crate) fn of(waits: &Waits) -> Option<Self> {
-        (waits.count() >= 100).then_some(())?;
+        (waits.count() >= 20).then_some(())?;
         Some(Self {
             p50: waits.quantile(0.5)?,
             p99: waits.quantile(0.99)?,
@@ -188,7 +188,7 @@ impl Street {
     async fn lone(self) {
         let caller = caller();
         loop {
-            sleep(Duration::from_millis(25)).await;
+            sleep(Duration::from_millis(10)).await;
             let ended = timeout(PATIENCE, self.ask(&caller, Class::Regular)).await;
             if let Ok(Ended::TurnedAway { answered }) = ended {
                 self.arrivals().lone_rejections.add(answered);
