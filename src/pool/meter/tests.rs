@@ -68,19 +68,23 @@ fn a_gauge_holds_its_tongue_beyond_what_adds_up_exactly() {
 }
 
 #[test]
-fn what_would_happen_is_not_written_down_to_be_told() {
+fn what_would_happen_is_told_with_what_happens() {
     let policy = "dominions: [{id: pool, kind: remote, max_concurrency: 1, enforce: false}]";
     let policy: Arc<PolicyConfig> = Arc::new(policy.parse().unwrap());
     let pool = Pool::new(policy, Some(0));
     let mut state = pool.lock();
     let shadow = state.shadow.as_mut().unwrap();
     shadow.state.note_wait(0, Duration::ZERO);
+    assert!(!shadow.state.meter.pending.is_empty());
+    let mut wakes = WakeList::default();
+    state.report(&mut wakes);
+    let shadow = state.shadow.as_ref().unwrap();
     assert!(
         shadow.state.meter.pending.is_empty(),
-        "nobody would take it away"
+        "nothing is left to pile up"
     );
-    state.note_wait(0, Duration::ZERO);
-    assert!(!state.meter.pending.is_empty());
+    drop(state);
+    drop(wakes);
 }
 
 #[test]
