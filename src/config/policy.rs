@@ -331,6 +331,14 @@ impl PolicyConfig {
             .filter(move |model| seen.insert(*model))
     }
 
+    /// Where each class is in another policy, known again by its profile's model and its name.
+    pub(crate) fn classes_in(&self, other: &Self) -> Vec<Option<usize>> {
+        let name = |class: &PolicyClass| (class.profile.clone(), Arc::clone(&class.name));
+        let there: HashMap<_, _> = other.classes.iter().map(name).zip(0..).collect();
+        let class = |class: &PolicyClass| there.get(&name(class)).copied();
+        self.classes.iter().map(class).collect()
+    }
+
     /// The index of a class, by its profile's model and its name.
     pub(crate) fn class_index(&self, profile: Option<&str>, name: &str) -> Option<usize> {
         let same =

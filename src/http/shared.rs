@@ -34,7 +34,7 @@ const SOON: Duration = Duration::from_secs(1);
 pub(super) struct Hub {
     current: RwLock<Arc<Core>>,
     /// Held while the policy is replaced. Nobody is woken under it.
-    pub(super) reloading: Mutex<Reloading>,
+    reloading: Mutex<Reloading>,
 }
 
 /// What a reload has to know of the changes before it.

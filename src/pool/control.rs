@@ -62,33 +62,29 @@ impl Pool {
 
     /// The answer is to be woken once the caller holds no lock either.
     pub(crate) fn add_worker(&self, worker: Arc<config::Worker>) -> WakeList {
-        let mut wakes = WakeList::default();
-        let mut state = self.lock();
-        state.everywhere(&mut wakes, |state, wakes| {
-            let flipped = state.workers.add(Some(Arc::clone(&worker)));
-            state.changed([flipped], wakes);
+        let ((), wakes) = self.change(|state, wakes| {
+            state.everywhere(wakes, |state, wakes| {
+                let flipped = state.workers.add(Some(Arc::clone(&worker)));
+                state.changed([flipped], wakes);
+            });
         });
-        state.before_unlock(&mut wakes);
         wakes
     }
 
     /// Refuses those who could go to no other worker; those it serves finish. The answer is the
     /// models it served, and who is to be woken once the caller holds no lock either.
     pub(crate) fn remove_worker(&self, id: &str) -> (Vec<String>, WakeList) {
-        let mut wakes = WakeList::default();
-        let mut state = self.lock();
-        let index = state.workers.index(id);
-        let models = index
-            .map(|index| state.workers.models(index))
-            .unwrap_or_default();
-        state.everywhere(&mut wakes, |state, wakes| {
-            if let Some(flipped) = state.workers.remove(id) {
-                state.refuse_stranded(wakes);
-                state.changed([flipped], wakes);
-            }
-        });
-        state.before_unlock(&mut wakes);
-        (models, wakes)
+        self.change(|state, wakes| {
+            let index = state.workers.index(id);
+            let models = index.map(|index| state.workers.models(index));
+            state.everywhere(wakes, |state, wakes| {
+                if let Some(flipped) = state.workers.remove(id) {
+                    state.refuse_stranded(wakes);
+                    state.changed([flipped], wakes);
+                }
+            });
+            models.unwrap_or_default()
+        })
     }
 
     /// Changes who may go to a worker.
@@ -106,13 +102,13 @@ impl Pool {
     /// Selects these local models and no others.
     #[must_use]
     pub(crate) fn switch_profile(&self, models: &HashSet<&str>) -> Switched {
-        let mut wakes = WakeList::default();
-        let mut state = self.lock();
-        let mut revoked = Vec::new();
-        state.everywhere(&mut wakes, |state, wakes| {
-            revoked.extend(state.switch_profile(models, wakes));
+        let (revoked, wakes) = self.change(|state, wakes| {
+            let mut revoked = Vec::new();
+            state.everywhere(wakes, |state, wakes| {
+                revoked.extend(state.switch_profile(models, wakes));
+            });
+            revoked
         });
-        state.before_unlock(&mut wakes);
         Switched { wakes, revoked }
     }
 

@@ -237,13 +237,16 @@ impl Pool {
 
     /// The dominion under the policy that is in force by now, if that is another one.
     fn now(&self, state: &State) -> Option<Arc<Self>> {
-        (self.generation != state.generation).then(|| {
-            Arc::new(Self {
-                policy: Arc::clone(&state.policy),
-                dominion: state.dominion,
-                generation: state.generation,
-                queue: Arc::clone(&self.queue),
-            })
+        (self.generation != state.generation).then(|| self.under(state))
+    }
+
+    /// The dominion under the policy that its state is under.
+    fn under(&self, state: &State) -> Arc<Self> {
+        Arc::new(Self {
+            policy: Arc::clone(&state.policy),
+            dominion: state.dominion,
+            generation: state.generation,
+            queue: Arc::clone(&self.queue),
         })
     }
 
@@ -312,13 +315,20 @@ impl Pool {
     /// Changes the state under the lock. Wakers are woken, replaced ones dropped, and a recorder of
     /// metrics told once the lock is released: all that runs code that is not ours.
     fn with_state<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> T {
+        let (changed, wakes) = self.change(change);
+        wakes.wake_all();
+        changed
+    }
+
+    /// Changes the state under the lock. What comes of it is left to a caller that holds a lock of its
+    /// own, for when it does no more.
+    fn change<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> (T, WakeList) {
         let mut wakes = WakeList::default();
         let mut state = self.lock();
         let changed = change(&mut state, &mut wakes);
         state.before_unlock(&mut wakes);
         drop(state);
-        wakes.wake_all();
-        changed
+        (changed, wakes)
     }
 
     /// A panic elsewhere leaves the state whole, as no foreign code runs under the lock.

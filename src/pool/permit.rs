@@ -137,7 +137,7 @@ impl Grant {
         if uncached > 0 {
             let worker = self.assigned.index;
             self.pool.with_state(|state, wakes| {
-                if let Some(shadow) = state.shadow.as_mut().filter(|_| self.claim != 0) {
+                if let Some(shadow) = state.shadow_of(self.claim) {
                     shadow.first_byte(Instant::now(), self.claim);
                 }
                 state.end_prefill(worker, uncached, wakes);

@@ -29,23 +29,16 @@ impl Pool {
         dominion: Option<usize>,
         workers: &[Arc<config::Worker>],
     ) -> (Arc<Self>, WakeList) {
-        let mut wakes = WakeList::default();
-        let mut state = self.lock();
         let next = Next {
             epoch: self.queue.epoch,
             policy,
             dominion,
             workers,
         };
-        state.reload(&next, &mut wakes);
-        state.before_unlock(&mut wakes);
-        let pool = Self {
-            policy: Arc::clone(policy),
-            dominion,
-            generation: state.generation,
-            queue: Arc::clone(&self.queue),
-        };
-        (Arc::new(pool), wakes)
+        self.change(|state, wakes| {
+            state.reload(&next, wakes);
+            self.under(state)
+        })
     }
 }
 
@@ -89,7 +82,7 @@ impl State {
             policy, dominion, ..
         } = *next;
         let enforced = dominion.is_none_or(|index| policy.dominions[index].enforce);
-        let now_at = self.classes_in(policy);
+        let now_at = self.policy.classes_in(policy);
         self.go_over(next, enforced, wakes);
         match &mut self.shadow {
             _ if enforced => {
@@ -111,13 +104,6 @@ impl State {
         }
     }
 
-    /// Where each class is under another policy.
-    fn classes_in(&self, policy: &PolicyConfig) -> Vec<Option<usize>> {
-        let class =
-            |class: &config::PolicyClass| policy.class_index(class.profile.as_deref(), &class.name);
-        self.policy.classes.iter().map(class).collect()
-    }
-
     fn go_over(&mut self, next: &Next<'_>, enforced: bool, wakes: &mut WakeList) {
         let Next {
             epoch,
@@ -125,14 +111,10 @@ impl State {
             dominion,
             workers,
         } = *next;
-        let class_before = |class: &config::PolicyClass| {
-            self.policy
-                .class_index(class.profile.as_deref(), &class.name)
-        };
-        let former: Vec<Option<usize>> = policy.classes.iter().map(class_before).collect();
+        let former = policy.classes_in(&self.policy);
         let mut moves = Moves {
             policy,
-            now: self.classes_in(policy),
+            now: self.policy.classes_in(policy),
             moved: Vec::new(),
         };
         let limits = dominion.map(|index| &policy.dominions[index]);

@@ -18,9 +18,8 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Arrival, Grant,
+    Arrival,
     meter::Meter,
-    revocation::Revoked,
     state::{Entered, State},
     tally::{Code, Stage},
     waiter::Status,
@@ -81,7 +80,6 @@ impl Shadow {
     pub(super) fn new(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
         let mut state = State::enforced(policy, dominion);
         state.decided = Some(Vec::new());
-        // What did not happen is not told.
         state.meter = Meter::imagined(policy, dominion);
         Self {
             state,
@@ -349,14 +347,8 @@ fn later(
 }
 
 impl State {
-    /// Has a request that is over be over in the shadow, if it is followed there.
-    pub(super) fn finish_in_shadow(&mut self, grant: &Grant, revoked: Option<Revoked>) {
-        if let Some(shadow) = &mut self.shadow {
-            let stage = match revoked {
-                None => grant.stage(),
-                Some(_) => Stage::Failed,
-            };
-            shadow.finish(Instant::now(), grant.claim, stage);
-        }
+    /// The shadow, if a request of this name is followed in it.
+    pub(super) fn shadow_of(&mut self, claim: ClaimId) -> Option<&mut Shadow> {
+        self.shadow.as_deref_mut().filter(|_| claim != 0)
     }
 }

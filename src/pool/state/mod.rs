@@ -193,8 +193,8 @@ impl State {
             self.drain.finished(grant.snapshot.cost(), held);
         }
         self.totals_of(grant).end(grant.stage());
-        if grant.claim != 0 {
-            self.finish_in_shadow(grant, None);
+        if let Some(shadow) = self.shadow_of(grant.claim) {
+            shadow.finish(Instant::now(), grant.claim, grant.stage());
         }
         self.note_hold(grant);
         self.free(grant.assigned.index, grant.prefill_at_release(), wakes);
@@ -211,8 +211,8 @@ impl State {
         self.revocables.remove(revocation);
         if grant.take_back() {
             self.count_revoked(grant, reason);
-            if grant.claim != 0 {
-                self.finish_in_shadow(grant, Some(reason));
+            if let Some(shadow) = self.shadow_of(grant.claim) {
+                shadow.finish(Instant::now(), grant.claim, Stage::Failed);
             }
             self.note_hold(grant);
             let expires = revocation
