@@ -13,9 +13,8 @@ use schemars::{
 use serde_json::{Value, json};
 
 use super::{
-    PolicyConfig,
+    Code, PolicyConfig,
     schema::{ALIASES, RawPolicy},
-    validate::CODES,
     value::{Map, Number, Whole},
 };
 
@@ -120,8 +119,8 @@ impl JsonSchema for Statuses {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let status = json!({"type": "integer", "minimum": 400, "maximum": 599});
-        let codes: Value = CODES
-            .map(|code| (code, status.clone()))
+        let codes: Value = Code::ALL
+            .map(|code| (code.as_str(), status.clone()))
             .into_iter()
             .collect();
         json_schema!({

@@ -16,6 +16,7 @@
 //! - [`difference`] tells what of it changes from one policy to the next;
 //! - [`view`] is what of it others may read.
 
+mod code;
 mod difference;
 mod env;
 mod error;
@@ -31,6 +32,7 @@ mod validate;
 mod value;
 mod view;
 
+pub(crate) use code::Code;
 pub use difference::{PolicyChange, PolicyChanges};
 pub use error::{ConfigError, ConfigMistake};
 pub(crate) use names::is_name;

@@ -127,6 +127,19 @@ pub(crate) enum HoldUntil {
     BodyEnd,
 }
 
+impl HoldUntil {
+    pub(crate) const ALL: [Self; 3] = [Self::Headers, Self::FirstByte, Self::BodyEnd];
+
+    /// The word for it in a policy.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Headers => "headers",
+            Self::FirstByte => "first_byte",
+            Self::BodyEnd => "body_end",
+        }
+    }
+}
+
 /// When a request's uncached tokens stop counting as its worker's prefill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PrefillUntil {
@@ -135,6 +148,18 @@ pub(crate) enum PrefillUntil {
     /// With the first data frame of the response's body.
     #[default]
     FirstByte,
+}
+
+impl PrefillUntil {
+    pub(crate) const ALL: [Self; 2] = [Self::Headers, Self::FirstByte];
+
+    /// The word for it in a policy.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Headers => "headers",
+            Self::FirstByte => "first_byte",
+        }
+    }
 }
 
 /// How much of the bodies of parked requests is read ahead, in bytes.
@@ -177,6 +202,18 @@ pub(crate) enum QueuePolicy {
     Fcfs,
     /// Weighted shortest processing time first.
     Wspt,
+}
+
+impl QueuePolicy {
+    pub(crate) const ALL: [Self; 2] = [Self::Fcfs, Self::Wspt];
+
+    /// The word for it in a policy.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Fcfs => "fcfs",
+            Self::Wspt => "wspt",
+        }
+    }
 }
 
 /// When a worker counts as busy for a class, and when its workers together do.
@@ -226,6 +263,18 @@ pub(crate) enum FairUnit {
     Requests,
     /// The one that was served the fewest tokens is next.
     Tokens,
+}
+
+impl FairUnit {
+    pub(crate) const ALL: [Self; 2] = [Self::Requests, Self::Tokens];
+
+    /// The word for it in a policy.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Tokens => "tokens",
+        }
+    }
 }
 
 /// An endpoint or a local model.

@@ -85,7 +85,7 @@ impl Reason {
 
     /// The `error.type`, one of those that OpenAI clients know.
     pub fn error_type(&self) -> &'static str {
-        self.answer().2
+        self.answer().1
     }
 
     /// Whether the same request may fare better later.
@@ -104,19 +104,19 @@ impl Reason {
         }
     }
 
-    /// Code, status and type.
-    fn answer(&self) -> (Code, u16, &'static str) {
+    /// Code and type.
+    fn answer(&self) -> (Code, &'static str) {
         match self {
-            Self::QueueRejected { .. } => (Code::QueueRejected, 429, "rate_limit_error"),
-            Self::QueueFull { .. } => (Code::QueueFull, 503, "server_error"),
-            Self::ClassLimit { .. } => (Code::ClassLimit, 529, "overloaded_error"),
-            Self::QueueTimeout => (Code::QueueTimeout, 503, "server_error"),
-            Self::QueueUnavailable => (Code::QueueUnavailable, 503, "server_error"),
-            Self::NoEligibleWorker => (Code::NoEligibleWorker, 503, "server_error"),
-            Self::ProfileSwitch => (Code::ProfileSwitch, 503, "server_error"),
-            Self::HoldTimeout => (Code::HoldTimeout, 504, "server_error"),
-            Self::RequestBody => (Code::RequestBody, 400, "invalid_request_error"),
-            Self::InvalidHeader { .. } => (Code::InvalidHeader, 400, "invalid_request_error"),
+            Self::QueueRejected { .. } => (Code::QueueRejected, "rate_limit_error"),
+            Self::QueueFull { .. } => (Code::QueueFull, "server_error"),
+            Self::ClassLimit { .. } => (Code::ClassLimit, "overloaded_error"),
+            Self::QueueTimeout => (Code::QueueTimeout, "server_error"),
+            Self::QueueUnavailable => (Code::QueueUnavailable, "server_error"),
+            Self::NoEligibleWorker => (Code::NoEligibleWorker, "server_error"),
+            Self::ProfileSwitch => (Code::ProfileSwitch, "server_error"),
+            Self::HoldTimeout => (Code::HoldTimeout, "server_error"),
+            Self::RequestBody => (Code::RequestBody, "invalid_request_error"),
+            Self::InvalidHeader { .. } => (Code::InvalidHeader, "invalid_request_error"),
         }
     }
 }
@@ -127,9 +127,10 @@ impl Rejection {
         reason: Reason,
         retry_after: Option<Duration>,
     ) -> Self {
-        let (code, status, _) = reason.answer();
+        let (code, _) = reason.answer();
         let own = policy.statuses.get(code.as_str()).copied();
-        let default = || StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        let default =
+            || StatusCode::from_u16(code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         Self {
             status: own.unwrap_or_else(default),
             retry_after: retry_after.filter(|_| reason.worth_retrying()),

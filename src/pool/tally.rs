@@ -7,50 +7,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-/// How a request can be turned away: the `error.code` of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
-    QueueRejected,
-    QueueFull,
-    ClassLimit,
-    QueueTimeout,
-    QueueUnavailable,
-    NoEligibleWorker,
-    ProfileSwitch,
-    HoldTimeout,
-    RequestBody,
-    InvalidHeader,
-}
-
-impl Code {
-    pub(crate) const ALL: [Self; 10] = [
-        Self::QueueRejected,
-        Self::QueueFull,
-        Self::ClassLimit,
-        Self::QueueTimeout,
-        Self::QueueUnavailable,
-        Self::NoEligibleWorker,
-        Self::ProfileSwitch,
-        Self::HoldTimeout,
-        Self::RequestBody,
-        Self::InvalidHeader,
-    ];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::QueueRejected => "queue_rejected",
-            Self::QueueFull => "queue_full",
-            Self::ClassLimit => "policy_class_queue_limit",
-            Self::QueueTimeout => "queue_timeout",
-            Self::QueueUnavailable => "queue_unavailable",
-            Self::NoEligibleWorker => "no_eligible_worker",
-            Self::ProfileSwitch => "profile_switch",
-            Self::HoldTimeout => "hold_timeout",
-            Self::RequestBody => "request_body_error",
-            Self::InvalidHeader => "invalid_queue_header",
-        }
-    }
-}
+pub(crate) use crate::config::Code;
 
 /// Requests that were turned away, by the `error.code` of their answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

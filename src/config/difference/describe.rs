@@ -12,27 +12,13 @@ use super::{
     value::{Value, number},
 };
 use crate::config::{
-    BusyThreshold, Bypass, ClassLimits, Dominion, Endpoint, FairUnit, Headers, HoldUntil,
+    BusyThreshold, Bypass, ClassLimits, Code, Dominion, Endpoint, FairUnit, Headers, HoldUntil,
     ModelProfile, PolicyClass, PolicyConfig, PrefillUntil, QueuePolicy, ReadAhead, Worker,
     policy::{Family, Profile},
 };
 
 /// How the absence of a limit is shown.
 const UNLIMITED: &str = "unlimited";
-
-/// The answers whose status may be another, by code, with the status that they have otherwise.
-const STATUSES: [(&str, u16); 10] = [
-    ("queue_rejected", 429),
-    ("queue_full", 503),
-    ("policy_class_queue_limit", 529),
-    ("queue_timeout", 503),
-    ("queue_unavailable", 503),
-    ("no_eligible_worker", 503),
-    ("profile_switch", 503),
-    ("hold_timeout", 504),
-    ("request_body_error", 400),
-    ("invalid_queue_header", 400),
-];
 
 // ===== the policy =====
 
@@ -178,19 +164,6 @@ fn class<'a>(class: &'a PolicyClass, cell: Option<(&'a str, &'a str)>) -> Thing<
         prefill_until,
         output_token_weight,
     } = class;
-    let order_word = match order {
-        QueuePolicy::Fcfs => "fcfs",
-        QueuePolicy::Wspt => "wspt",
-    };
-    let hold_word = match hold_until {
-        HoldUntil::Headers => "headers",
-        HoldUntil::FirstByte => "first_byte",
-        HoldUntil::BodyEnd => "body_end",
-    };
-    let prefill_word = match prefill_until {
-        PrefillUntil::Headers => "headers",
-        PrefillUntil::FirstByte => "first_byte",
-    };
     // All of the workers is what no ratio means.
     let ratio = ratio.filter(|&ratio| ratio != 1.0).map(number);
     let weight = Some(*output_token_weight).filter(|&weight| weight != 0.0);
@@ -198,7 +171,11 @@ fn class<'a>(class: &'a PolicyClass, cell: Option<(&'a str, &'a str)>) -> Thing<
         Field::text("policy_family", cell.map(|(family, _)| family)),
         Field::text("cache_bucket", cell.map(|(_, bucket)| bucket)),
         Field::always("quantum", quantum),
-        Field::word("queue_policy", order_word, *order == QueuePolicy::default()),
+        Field::word(
+            "queue_policy",
+            order.as_str(),
+            *order == QueuePolicy::default(),
+        ),
         Field::optional("prefill_busy_threshold", *tokens, NONE),
         Field::optional("prefill_busy_threshold_frac", fraction.map(number), NONE),
         Field::optional("busy_worker_ratio", ratio, "1"),
@@ -218,7 +195,11 @@ fn class<'a>(class: &'a PolicyClass, cell: Option<(&'a str, &'a str)>) -> Thing<
             max_queue_wait.map(|wait| wait.as_millis()),
             UNLIMITED,
         ),
-        Field::word("hold_until", hold_word, *hold_until == HoldUntil::default()),
+        Field::word(
+            "hold_until",
+            hold_until.as_str(),
+            *hold_until == HoldUntil::default(),
+        ),
         Field::optional(
             "max_hold_ms",
             max_hold.map(|hold| hold.as_millis()),
@@ -226,7 +207,7 @@ fn class<'a>(class: &'a PolicyClass, cell: Option<(&'a str, &'a str)>) -> Thing<
         ),
         Field::word(
             "prefill_until",
-            prefill_word,
+            prefill_until.as_str(),
             *prefill_until == PrefillUntil::default(),
         ),
         Field::optional("output_token_weight", weight.map(number), "0"),
@@ -250,10 +231,6 @@ fn dominion(dominion: &Dominion) -> Thing<'_> {
     } = dominion;
     let kind = if *local { "local" } else { "remote" };
     let policy = if *reject { "reject" } else { "queue" };
-    let unit = match fair_unit {
-        FairUnit::Requests => "requests",
-        FairUnit::Tokens => "tokens",
-    };
     let fields = vec![
         Field::word("kind", kind, !local),
         Field::optional("max_concurrency", *max_concurrency, UNLIMITED),
@@ -261,7 +238,11 @@ fn dominion(dominion: &Dominion) -> Thing<'_> {
         Field::word("policy", policy, !reject),
         Field::flag("enforce", *enforce, true),
         Field::flag("fair_scheduling", *fair_scheduling, true),
-        Field::word("fair_unit", unit, *fair_unit == FairUnit::default()),
+        Field::word(
+            "fair_unit",
+            fair_unit.as_str(),
+            *fair_unit == FairUnit::default(),
+        ),
         Field::optional("vram_gb", vram_gb.map(number), NONE),
     ];
     Thing::of(fields)
@@ -342,11 +323,11 @@ fn believed(headers: &Headers) -> Vec<Field<'_>> {
 }
 
 fn answers(statuses: &HashMap<String, StatusCode>) -> Vec<Field<'_>> {
-    let status = |&(code, default): &(&'static str, u16)| {
-        let own = statuses.get(code).map(StatusCode::as_u16);
-        Field::always(code, own.unwrap_or(default))
+    let status = |code: &Code| {
+        let own = statuses.get(code.as_str()).map(StatusCode::as_u16);
+        Field::always(code.as_str(), own.unwrap_or(code.status()))
     };
-    STATUSES.iter().map(status).collect()
+    Code::ALL.iter().map(status).collect()
 }
 
 fn bypassed(bypass: &Bypass) -> Field<'_> {

@@ -29,7 +29,7 @@ pub(super) fn resolve(
             found,
             path.key("queue_policy"),
             raw.queue_policy.as_deref(),
-            &[("fcfs", QueuePolicy::Fcfs), ("wspt", QueuePolicy::Wspt)],
+            &QueuePolicy::ALL.map(|order| (order.as_str(), order)),
         ),
         busy: busy(found, path, &raw),
         limits: limits(found, path, &raw),
@@ -42,21 +42,14 @@ pub(super) fn resolve(
             found,
             path.key("hold_until"),
             raw.hold_until.as_deref(),
-            &[
-                ("headers", HoldUntil::Headers),
-                ("first_byte", HoldUntil::FirstByte),
-                ("body_end", HoldUntil::BodyEnd),
-            ],
+            &HoldUntil::ALL.map(|until| (until.as_str(), until)),
         ),
         max_hold: numbers::milliseconds(found, path.key("max_hold_ms"), raw.max_hold_ms),
         prefill_until: one_of(
             found,
             path.key("prefill_until"),
             raw.prefill_until.as_deref(),
-            &[
-                ("headers", PrefillUntil::Headers),
-                ("first_byte", PrefillUntil::FirstByte),
-            ],
+            &PrefillUntil::ALL.map(|until| (until.as_str(), until)),
         ),
         output_token_weight: numbers::number(
             found,

@@ -109,10 +109,7 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
         found,
         path.key("fair_unit"),
         raw.fair_unit.as_deref(),
-        &[
-            ("requests", FairUnit::Requests),
-            ("tokens", FairUnit::Tokens),
-        ],
+        &FairUnit::ALL.map(|unit| (unit.as_str(), unit)),
     );
     if raw.fair_scheduling == Some(false) && raw.fair_unit.is_some() {
         let message = "has no effect: clients take no turns with `fair_scheduling: false`";

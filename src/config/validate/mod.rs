@@ -23,15 +23,12 @@ mod workers;
 
 use std::{collections::HashMap, sync::Arc};
 
-pub(super) use findings::Findings;
-#[cfg(feature = "schema")]
-pub(super) use requests::CODES;
-
 use super::{
     PolicyConfig, env, names,
     path::Path,
     schema::{RawPolicy, RawProfile},
 };
+pub(super) use findings::Findings;
 
 /// Checks a policy and resolves its names.
 pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyConfig, Findings> {

@@ -6,24 +6,10 @@ use http::{Method, StatusCode};
 
 use super::{Findings, numbers};
 use crate::config::{
-    Bypass, ReadAhead, names,
+    Bypass, Code, ReadAhead, names,
     path::Path,
     value::{Map, Whole},
 };
-
-/// The codes of the answers whose status may be another.
-pub(in crate::config) const CODES: [&str; 10] = [
-    "queue_rejected",
-    "queue_full",
-    "policy_class_queue_limit",
-    "queue_timeout",
-    "queue_unavailable",
-    "no_eligible_worker",
-    "profile_switch",
-    "hold_timeout",
-    "request_body_error",
-    "invalid_queue_header",
-];
 
 pub(super) fn read_ahead(
     found: &mut Findings,
@@ -48,8 +34,9 @@ pub(super) fn statuses(
     let mut resolved = HashMap::new();
     for (code, Whole(status)) in raw.map(|raw| raw.0).unwrap_or_default() {
         let path = statuses.entry(&code);
-        if !CODES.contains(&&*code) {
-            let known = names::list(CODES.len(), CODES);
+        let codes = Code::ALL.map(Code::as_str);
+        if !codes.contains(&&*code) {
+            let known = names::list(codes.len(), codes);
             found.report(
                 path,
                 format!("there is no answer of that code; there are: {known}"),

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::{BucketView, ProfileView};
-use crate::config::{HoldUntil, PolicyClass, PolicyConfig, PrefillUntil, QueuePolicy, path::Path};
+use crate::config::{PolicyClass, PolicyConfig, path::Path};
 
 /// A policy class.
 #[derive(Clone, Copy)]
@@ -93,10 +93,7 @@ impl<'a> ClassView<'a> {
 
     /// The order of its requests: `fcfs` or `wspt`.
     pub fn queue_policy(self) -> &'static str {
-        match self.get().order {
-            QueuePolicy::Fcfs => "fcfs",
-            QueuePolicy::Wspt => "wspt",
-        }
+        self.get().order.as_str()
     }
 
     /// Active prefill tokens above which a worker is busy for it.
@@ -136,11 +133,7 @@ impl<'a> ClassView<'a> {
 
     /// When a slot is given back: `headers`, `first_byte` or `body_end`.
     pub fn hold_until(self) -> &'static str {
-        match self.get().hold_until {
-            HoldUntil::Headers => "headers",
-            HoldUntil::FirstByte => "first_byte",
-            HoldUntil::BodyEnd => "body_end",
-        }
+        self.get().hold_until.as_str()
     }
 
     /// The longest that a slot is held, from its grant.
@@ -150,10 +143,7 @@ impl<'a> ClassView<'a> {
 
     /// When a request stops counting as its worker's prefill: `headers` or `first_byte`.
     pub fn prefill_until(self) -> &'static str {
-        match self.get().prefill_until {
-            PrefillUntil::Headers => "headers",
-            PrefillUntil::FirstByte => "first_byte",
-        }
+        self.get().prefill_until.as_str()
     }
 
     /// What an output token costs it, in input tokens.

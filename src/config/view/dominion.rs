@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::WorkerView;
-use crate::config::{Dominion, FairUnit, PolicyConfig, path::Path};
+use crate::config::{Dominion, PolicyConfig, path::Path};
 
 /// A pool of concurrency slots.
 #[derive(Clone, Copy)]
@@ -72,10 +72,7 @@ impl<'a> DominionView<'a> {
 
     /// What the turns of clients are counted in: `requests` or `tokens`.
     pub fn fair_unit(self) -> &'static str {
-        match self.get().fair_unit {
-            FairUnit::Requests => "requests",
-            FairUnit::Tokens => "tokens",
-        }
+        self.get().fair_unit.as_str()
     }
 
     /// What its local models take together at most, in gigabytes; none: it is not checked.

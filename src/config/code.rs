@@ -1,0 +1,61 @@
+//! The answers to requests that are turned away, by their codes.
+
+/// How a request can be turned away: the `error.code` of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    QueueRejected,
+    QueueFull,
+    ClassLimit,
+    QueueTimeout,
+    QueueUnavailable,
+    NoEligibleWorker,
+    ProfileSwitch,
+    HoldTimeout,
+    RequestBody,
+    InvalidHeader,
+}
+
+impl Code {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::QueueRejected,
+        Self::QueueFull,
+        Self::ClassLimit,
+        Self::QueueTimeout,
+        Self::QueueUnavailable,
+        Self::NoEligibleWorker,
+        Self::ProfileSwitch,
+        Self::HoldTimeout,
+        Self::RequestBody,
+        Self::InvalidHeader,
+    ];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueRejected => "queue_rejected",
+            Self::QueueFull => "queue_full",
+            Self::ClassLimit => "policy_class_queue_limit",
+            Self::QueueTimeout => "queue_timeout",
+            Self::QueueUnavailable => "queue_unavailable",
+            Self::NoEligibleWorker => "no_eligible_worker",
+            Self::ProfileSwitch => "profile_switch",
+            Self::HoldTimeout => "hold_timeout",
+            Self::RequestBody => "request_body_error",
+            Self::InvalidHeader => "invalid_queue_header",
+        }
+    }
+
+    /// The status of the answer, unless the policy has another for it.
+    pub(crate) fn status(self) -> u16 {
+        match self {
+            Self::QueueRejected => 429,
+            Self::QueueFull
+            | Self::QueueTimeout
+            | Self::QueueUnavailable
+            | Self::NoEligibleWorker
+            | Self::ProfileSwitch => 503,
+            Self::ClassLimit => 529,
+            Self::HoldTimeout => 504,
+            Self::RequestBody | Self::InvalidHeader => 400,
+        }
+    }
+}
