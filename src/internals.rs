@@ -178,6 +178,11 @@ impl<T> Queue<T> {
         self.schedule.len()
     }
 
+    /// What a class was credited and has not spent, in tokens; negative in debt.
+    pub fn deficit(&self, class: usize) -> i128 {
+        self.schedule.deficit(class)
+    }
+
     /// What waits in a class: requests, and their tokens.
     pub fn backlog(&self, class: usize) -> (u64, u64) {
         let backlog = self.schedule.backlog(class);

@@ -1,6 +1,5 @@
 //! The schedule beside a model that goes through every round.
 
-mod deficits;
 mod model;
 
 use std::{cell::RefCell, collections::BTreeSet, time::Duration};
@@ -316,7 +315,8 @@ impl Pair {
     /// What holds after each step.
     fn check(&mut self) {
         assert_eq!(self.queue.waiting(), self.waiting.len());
-        let deficits = deficits::of(&self.queue, self.quanta.len());
+        let deficits = (0..self.quanta.len()).map(|class| self.queue.deficit(class));
+        let deficits: Vec<i128> = deficits.collect();
         if let Some(class) = self.served.take() {
             assert!(deficits[class] >= 0, "it was paid for: {deficits:?}");
         }
