@@ -6,8 +6,8 @@ use crate::config::FairUnit;
 
 use super::{
     Entry, Key, LaneId, Rank, Snapshot,
-    heap::Positions,
     lane::{Head, Lane, Walk},
+    queue::Spots,
 };
 
 /// What is queued in a class.
@@ -106,6 +106,7 @@ impl Class {
     pub(super) fn look_ahead(
         &self,
         limit: usize,
+        spots: &Spots,
         cost: impl Fn(Key) -> u64,
         open: impl Fn(Key) -> bool,
     ) -> Ahead {
@@ -113,11 +114,12 @@ impl Class {
         // A lane comes into play only once all lanes with better heads were served, so no more of
         // them than requests are wanted.
         let ready = self.ready.iter().take(limit);
-        let ready = ready
-            .filter_map(|(rank, worker)| Some((*rank, self.exact.get(worker)?.walk(self.unit))));
+        let ready = ready.filter_map(|(rank, worker)| {
+            Some((*rank, self.exact.get(worker)?.walk(self.unit, spots)))
+        });
         let mut lanes: BTreeMap<Rank, Walk<'_>> = ready.collect();
         if let Some(head) = self.shared.ready {
-            lanes.insert(head.rank, self.shared.walk(self.unit));
+            lanes.insert(head.rank, self.shared.walk(self.unit, spots));
         }
         let mut blocked = BTreeMap::new();
         while ahead.next.len() < limit {
@@ -138,7 +140,7 @@ impl Class {
         let exact = exact.take(limit.min(self.exact.len() - self.ready.len()));
         for lane in exact.chain([&self.shared].into_iter().filter(is_blocked)) {
             if let Some((rank, _)) = lane.head() {
-                blocked.insert(rank, lane.walk(self.unit));
+                blocked.insert(rank, lane.walk(self.unit, spots));
             }
         }
         let mut behind = BTreeMap::new();
@@ -159,9 +161,9 @@ impl Class {
 
     /// All requests, lane by lane, each lane's by tier and then client by client in the order of
     /// their turns.
-    pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+    pub(super) fn keys(&self, spots: &Spots) -> impl Iterator<Item = Key> {
         let lanes = [&self.shared].into_iter().chain(self.exact.values());
-        lanes.flat_map(Lane::keys)
+        lanes.flat_map(|lane| lane.keys(spots))
     }
 
     #[cfg(test)]
@@ -178,12 +180,7 @@ impl Class {
     }
 
     /// Adds a request; true if it became the head of its lane.
-    pub(super) fn push<T>(
-        &mut self,
-        key: Key,
-        entry: &Entry<T>,
-        positions: &mut Positions,
-    ) -> bool {
+    pub(super) fn push<T>(&mut self, key: Key, entry: &Entry<T>, spots: &mut Spots) -> bool {
         let Backlog {
             requests,
             raw_tokens,
@@ -196,27 +193,22 @@ impl Class {
             LaneId::Shared => &mut self.shared,
             LaneId::Worker(worker) => self.exact.entry(worker).or_default(),
         };
-        lane.push(self.unit, key, entry, positions)
+        lane.push(self.unit, key, entry, spots)
     }
 
     /// Takes a request out of the middle of its lane; true if it was the lane's head.
-    pub(super) fn remove<T>(
-        &mut self,
-        key: Key,
-        entry: &Entry<T>,
-        positions: &mut Positions,
-    ) -> bool {
+    pub(super) fn remove<T>(&mut self, key: Key, entry: &Entry<T>, spots: &mut Spots) -> bool {
         self.discount(entry.snapshot);
         self.lane(entry.lane)
-            .is_some_and(|lane| lane.remove(key, entry, positions))
+            .is_some_and(|lane| lane.remove(key, entry, spots))
     }
 
     /// Takes the head of a lane, which passes the turn to the lane's next client.
-    pub(super) fn pop(&mut self, id: LaneId, snapshot: Snapshot, positions: &mut Positions) {
+    pub(super) fn pop(&mut self, id: LaneId, snapshot: Snapshot, spots: &mut Spots) {
         self.discount(snapshot);
         let unit = self.unit;
         if let Some(lane) = self.lane(id) {
-            lane.pop(unit, snapshot.cost(), positions);
+            lane.pop(unit, snapshot.cost(), spots);
         }
     }
 

@@ -1,8 +1,8 @@
-//! The requests of one client in a tier of a lane, of which the first goes next.
+//! Requests that came in any order, of which the first goes next.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use super::{Key, order::Place};
+use super::{Key, line::Standing, order::Place};
 
 /// A heap with eight children to a node: a third of the levels of one with two, and the children side
 /// by side in memory. It notes where its requests stand, so that each leaves from anywhere in O(log n).
@@ -19,6 +19,9 @@ struct Node {
 
 /// More compare more, fewer miss the cache more often.
 const CHILDREN: usize = 8;
+
+/// No heap of this length fits in memory.
+const OUTSIDE: u32 = u32::MAX;
 
 /// Where each request stands in the heap it waits in.
 ///
@@ -39,6 +42,16 @@ impl Positions {
     fn set(&mut self, key: Key, position: usize) {
         self.by_key[key.index()] = position as u32;
     }
+
+    /// Notes that a request stands in no heap.
+    pub(super) fn set_outside(&mut self, key: Key) {
+        self.reserve(key);
+        self.by_key[key.index()] = OUTSIDE;
+    }
+
+    pub(super) fn is_outside(&self, key: Key) -> bool {
+        self.by_key[key.index()] == OUTSIDE
+    }
 }
 
 /// The requests of a heap, the first ones first.
@@ -50,7 +63,7 @@ pub(super) struct InOrder<'a> {
 }
 
 impl Iterator for InOrder<'_> {
-    type Item = (Place, Key);
+    type Item = Standing;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (_, position) = self.next.pop()?;
@@ -63,10 +76,6 @@ impl Iterator for InOrder<'_> {
 }
 
 impl Heap {
-    pub(super) fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
-    }
-
     /// In no order.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         self.nodes.iter().map(|node| node.key)
@@ -84,16 +93,15 @@ impl Heap {
         Some((Reverse(node.place), position))
     }
 
-    pub(super) fn first(&self) -> Option<(Place, Key)> {
+    pub(super) fn first(&self) -> Option<Standing> {
         self.nodes.first().map(|node| (node.place, node.key))
     }
 
-    /// Adds a request; true if it became the first.
-    pub(super) fn push(&mut self, place: Place, key: Key, positions: &mut Positions) -> bool {
+    pub(super) fn push(&mut self, place: Place, key: Key, positions: &mut Positions) {
         positions.reserve(key);
         let node = Node { place, key };
         self.nodes.push(node);
-        self.rise(self.nodes.len() - 1, node, positions) == 0
+        self.rise(self.nodes.len() - 1, node, positions);
     }
 
     /// Takes a request out that waits in this heap.
@@ -113,12 +121,6 @@ impl Heap {
         self.rise(hole, last, positions);
     }
 
-    pub(super) fn pop(&mut self, positions: &mut Positions) {
-        if let Some((_, key)) = self.first() {
-            self.remove(key, positions);
-        }
-    }
-
     /// The child of a position that goes before the others.
     fn first_child(&self, position: usize) -> Option<usize> {
         let start = CHILDREN * position + 1;
@@ -131,9 +133,8 @@ impl Heap {
         Some(start + index?)
     }
 
-    /// Puts a node at a position that is free, or before those above it that go after it: at the
-    /// position it returns.
-    fn rise(&mut self, mut hole: usize, node: Node, positions: &mut Positions) -> usize {
+    /// Puts a node at a position that is free, or before those above it that go after it.
+    fn rise(&mut self, mut hole: usize, node: Node, positions: &mut Positions) {
         while hole > 0 {
             let parent = (hole - 1) / CHILDREN;
             if self.nodes[parent].place < node.place {
@@ -143,7 +144,6 @@ impl Heap {
             hole = parent;
         }
         self.put(hole, node, positions);
-        hole
     }
 
     fn put(&mut self, position: usize, node: Node, positions: &mut Positions) {
@@ -162,75 +162,4 @@ fn least(nodes: &[Node]) -> Option<usize> {
         }
     }
     Some(least)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{collections::BTreeMap, time::Duration};
-
-    use proptest::{prelude::*, test_runner::RngSeed};
-    use slab::Slab;
-
-    use super::{
-        super::{Rank, Score},
-        *,
-    };
-    use crate::config::QueuePolicy;
-
-    fn place(cost: u64, sequence: u64) -> Place {
-        let score = Score::new(QueuePolicy::Wspt, Duration::ZERO, 0.0, cost);
-        Rank::new(0, score, sequence).place()
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig {
-            cases: 64,
-            failure_persistence: None,
-            rng_seed: RngSeed::Fixed(1),
-            ..ProptestConfig::default()
-        })]
-
-        /// Two heaps of several levels share the positions, and keys are used again.
-        #[test]
-        fn the_first_is_the_least_whoever_left_before_from_anywhere(
-            operations in prop::collection::vec((any::<bool>(), 0..8u8, 1..300u64), 0..1500),
-        ) {
-            let mut keys = Slab::new();
-            let mut positions = Positions::default();
-            let mut pairs = [(); 2].map(|()| (Heap::default(), BTreeMap::new()));
-            for (sequence, (which, what, number)) in (0..).zip(operations) {
-                let (heap, model) = &mut pairs[usize::from(which)];
-                let leaves = match what {
-                    0 => model.keys().next().copied(),
-                    1..3 => model.keys().nth(number as usize % model.len().max(1)).copied(),
-                    _ => None,
-                };
-                if let Some(place) = leaves {
-                    let key: Key = model.remove(&place).unwrap();
-                    keys.remove(key.index());
-                    heap.remove(key, &mut positions);
-                } else {
-                    let place = place(number, sequence);
-                    let key = Key::for_test(keys.insert(()));
-                    model.insert(place, key);
-                    let is_first = heap.push(place, key, &mut positions);
-                    prop_assert_eq!(is_first, model.keys().next() == Some(&place));
-                }
-                for (heap, model) in &pairs {
-                    let first = model.first_key_value().map(|(&place, &key)| (place, key));
-                    prop_assert_eq!(heap.first(), first);
-                }
-            }
-            for (heap, model) in &mut pairs {
-                let all: Vec<_> = heap.in_order().collect();
-                let expected: Vec<_> = model.iter().map(|(&place, &key)| (place, key)).collect();
-                prop_assert_eq!(all, expected);
-                while let Some(first) = heap.first() {
-                    prop_assert_eq!(model.pop_first(), Some(first));
-                    heap.pop(&mut positions);
-                }
-                prop_assert!(model.is_empty());
-            }
-        }
-    }
 }

@@ -9,8 +9,8 @@ use crate::config::FairUnit;
 
 use super::{
     ClientId, Entry, Key, Rank,
-    heap::{Heap, InOrder, Positions},
     order::Tier,
+    queue::{InOrder, Queue, Spots},
 };
 
 /// Which lane of a class: that of one exact worker, or the shared one.
@@ -23,7 +23,9 @@ pub(crate) enum LaneId {
 /// Waiting requests of which only the head may go: nobody overtakes it, even while it is blocked.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    tiers: BTreeMap<Tier, Turns>,
+    /// The highest tier, which most lanes have alone, and so outside of the tree of the others.
+    top: Option<(Tier, Turns)>,
+    lower: BTreeMap<Tier, Turns>,
     /// The head, if it passed the gate when it was last asked.
     pub(super) ready: Option<Head>,
 }
@@ -44,7 +46,7 @@ type Turns = VecDeque<Turn>;
 
 /// A client's requests.
 #[derive(Debug)]
-struct Turn<Q = Heap> {
+struct Turn<Q = Queue> {
     client: ClientId,
     queue: Q,
     /// Tokens it was served, or is taken to have been, where turns are weighed by tokens: who joins is
@@ -54,30 +56,33 @@ struct Turn<Q = Heap> {
 
 impl Lane {
     pub(super) fn is_empty(&self) -> bool {
-        self.tiers.is_empty()
+        self.top.is_none()
     }
 
     /// The request that goes next: of the highest tier, of the client whose turn it is.
     pub(super) fn head(&self) -> Option<(Rank, Key)> {
-        let (&tier, turns) = self.tiers.first_key_value()?;
+        let (tier, turns) = self.top.as_ref()?;
         let (place, key) = turns.front()?.queue.first()?;
-        Some((Rank::of(tier, place), key))
+        Some((Rank::of(*tier, place), key))
     }
 
     /// Its requests in the order in which they would leave it.
-    pub(super) fn walk(&self, unit: FairUnit) -> Walk<'_> {
+    pub(super) fn walk<'a>(&'a self, unit: FairUnit, spots: &'a Spots) -> Walk<'a> {
         Walk {
             unit,
-            tiers: self.tiers.iter(),
+            spots,
+            top: self.top.as_ref(),
+            lower: self.lower.iter(),
             tier: Tier::default(),
             turns: VecDeque::new(),
         }
     }
 
     /// All requests, by tier, then client by client in the order of their turns.
-    pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
-        let turns = self.tiers.values().flatten();
-        turns.flat_map(|turn| turn.queue.keys())
+    pub(super) fn keys(&self, spots: &Spots) -> impl Iterator<Item = Key> {
+        let top = self.top.iter().flat_map(|(_, turns)| turns);
+        let turns = top.chain(self.lower.values().flatten());
+        turns.flat_map(|turn| turn.queue.keys(spots))
     }
 
     /// Adds a request; true if it became the head.
@@ -86,21 +91,33 @@ impl Lane {
         unit: FairUnit,
         key: Key,
         entry: &Entry<T>,
-        positions: &mut Positions,
+        spots: &mut Spots,
     ) -> bool {
         let (client, rank) = (entry.client, entry.rank);
-        let turns = self.tiers.entry(rank.tier()).or_default();
+        let turns = self.turns(rank.tier());
         if let Some(turn) = turns.iter_mut().find(|turn| turn.client == client) {
-            return turn.queue.push(rank.place(), key, positions) && self.is_head(key);
+            return turn.queue.push(rank.place(), key, spots) && self.is_head(key);
         }
         let mut turn = Turn {
             client,
-            queue: Heap::default(),
+            queue: Queue::default(),
             served: turns.front().map_or(0, |first| first.served),
         };
-        turn.queue.push(rank.place(), key, positions);
+        turn.queue.push(rank.place(), key, spots);
         pass(turns, unit, turn);
         self.is_head(key)
+    }
+
+    /// The turns of a tier, which is there from now on.
+    fn turns(&mut self, tier: Tier) -> &mut Turns {
+        if self.top.as_ref().is_none_or(|(top, _)| tier < *top) {
+            // What was the highest tier is it no more.
+            self.lower.extend(self.top.replace((tier, Turns::new())));
+        }
+        match &mut self.top {
+            Some((top, turns)) if *top == tier => turns,
+            _ => self.lower.entry(tier).or_default(),
+        }
     }
 
     fn is_head(&self, key: Key) -> bool {
@@ -108,44 +125,47 @@ impl Lane {
     }
 
     /// Takes a request out, wherever it stands; true if it was the head. Its client keeps its turn.
-    pub(super) fn remove<T>(
-        &mut self,
-        key: Key,
-        entry: &Entry<T>,
-        positions: &mut Positions,
-    ) -> bool {
+    pub(super) fn remove<T>(&mut self, key: Key, entry: &Entry<T>, spots: &mut Spots) -> bool {
         let was_head = self.is_head(key);
         let tier = entry.rank.tier();
-        let Some(turns) = self.tiers.get_mut(&tier) else {
-            return false;
+        let is_top = self.top.as_ref().is_some_and(|(top, _)| *top == tier);
+        let turns = match &mut self.top {
+            Some((_, turns)) if is_top => turns,
+            _ => match self.lower.get_mut(&tier) {
+                Some(turns) => turns,
+                None => return false,
+            },
         };
         if let Some(index) = turns.iter().position(|turn| turn.client == entry.client) {
-            turns[index].queue.remove(key, positions);
+            turns[index].queue.remove(key, spots);
             if turns[index].queue.is_empty() {
                 turns.remove(index);
             }
         }
         if turns.is_empty() {
-            self.tiers.remove(&tier);
+            if is_top {
+                self.top = self.lower.pop_first();
+            } else {
+                self.lower.remove(&tier);
+            }
         }
         was_head
     }
 
     /// Takes the head out, which costs this many tokens, and passes the turn on.
-    pub(super) fn pop(&mut self, unit: FairUnit, cost: u64, positions: &mut Positions) {
-        let Some(mut tier) = self.tiers.first_entry() else {
+    pub(super) fn pop(&mut self, unit: FairUnit, cost: u64, spots: &mut Spots) {
+        let Some((_, turns)) = &mut self.top else {
             return;
         };
-        let turns = tier.get_mut();
         let alone = turns.len() == 1;
         let Some(turn) = turns.front_mut() else {
             return;
         };
-        turn.queue.pop(positions);
+        turn.queue.pop(spots);
         if alone {
             // Nobody to pass the turn to.
             if turn.queue.is_empty() {
-                tier.remove();
+                self.top = self.lower.pop_first();
             }
         } else if let Some(mut turn) = turns.pop_front() {
             turn.served = turn.served.saturating_add(cost);
@@ -171,8 +191,11 @@ fn pass<Q>(turns: &mut VecDeque<Turn<Q>>, unit: FairUnit, turn: Turn<Q>) {
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
     unit: FairUnit,
-    /// The tiers to come.
-    tiers: btree_map::Iter<'a, Tier, Turns>,
+    spots: &'a Spots,
+    /// The highest tier, if it is still to come.
+    top: Option<&'a (Tier, Turns)>,
+    /// The other ones to come.
+    lower: btree_map::Iter<'a, Tier, Turns>,
     tier: Tier,
     /// What is left of this tier.
     turns: VecDeque<Turn<Peekable<InOrder<'a>>>>,
@@ -182,11 +205,12 @@ impl Walk<'_> {
     /// The request that goes next.
     pub(super) fn head(&mut self) -> Option<(Rank, Key)> {
         while self.turns.is_empty() {
-            let (&tier, turns) = self.tiers.next()?;
-            self.tier = tier;
+            let top = self.top.take().map(|(tier, turns)| (tier, turns));
+            let (tier, turns) = top.or_else(|| self.lower.next())?;
+            self.tier = *tier;
             let turns = turns.iter().map(|turn| Turn {
                 client: turn.client,
-                queue: turn.queue.in_order().peekable(),
+                queue: turn.queue.in_order(self.spots).peekable(),
                 served: turn.served,
             });
             self.turns.extend(turns);

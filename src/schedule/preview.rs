@@ -74,6 +74,7 @@ impl<T> Schedule<T> {
         for (index, class) in self.classes.iter().enumerate() {
             let ahead = class.look_ahead(
                 limit,
+                &self.spots,
                 |key| {
                     let entry = self.entries.get(key.index());
                     entry.map_or(0, |entry| entry.snapshot.cost())

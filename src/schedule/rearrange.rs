@@ -42,7 +42,10 @@ impl<T> Schedule<T> {
         self.ready = Indices::new(ring.len());
         self.backlogged = Indices::new(ring.len());
         // In the order of their turns, so that clients come in it again.
-        let keys: Vec<Key> = old.iter().flat_map(Class::keys).collect();
+        let keys: Vec<Key> = old
+            .iter()
+            .flat_map(|class| class.keys(&self.spots))
+            .collect();
         for key in keys {
             if let Some(entry) = self.entries.get_mut(key.index()) {
                 place(entry);

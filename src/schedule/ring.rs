@@ -5,7 +5,7 @@ use slab::Slab;
 use crate::config::FairUnit;
 
 use super::{
-    Backlog, ClientId, LaneId, Rank, Snapshot, class::Class, heap::Positions, indices::Indices,
+    Backlog, ClientId, LaneId, Rank, Snapshot, class::Class, indices::Indices, queue::Spots,
 };
 
 /// Names a waiting request until it is served or removed.
@@ -46,7 +46,7 @@ pub(crate) trait Gate<T> {
 #[derive(Debug)]
 pub(crate) struct Schedule<T> {
     pub(super) entries: Slab<Entry<T>>,
-    pub(super) positions: Positions,
+    pub(super) spots: Spots,
     pub(super) classes: Vec<Class>,
     /// Classes with a dispatchable head.
     pub(super) ready: Indices,
@@ -65,7 +65,7 @@ impl<T> Schedule<T> {
         let classes: Vec<_> = quanta.into_iter().map(class).collect();
         Self {
             entries: Slab::new(),
-            positions: Positions::default(),
+            spots: Spots::default(),
             ready: Indices::new(classes.len()),
             backlogged: Indices::new(classes.len()),
             classes,
@@ -143,7 +143,7 @@ impl<T> Schedule<T> {
         if self.classes[class].is_empty() {
             self.backlogged.insert(class);
         }
-        if self.classes[class].push(key, entry, &mut self.positions) {
+        if self.classes[class].push(key, entry, &mut self.spots) {
             self.recheck(class, lane, gate);
         }
     }
@@ -152,7 +152,7 @@ impl<T> Schedule<T> {
     pub(crate) fn remove(&mut self, key: Key, gate: &impl Gate<T>) -> Option<Entry<T>> {
         let entry = self.entries.try_remove(key.index())?;
         let class = &mut self.classes[entry.class];
-        if class.remove(key, &entry, &mut self.positions) {
+        if class.remove(key, &entry, &mut self.spots) {
             self.recheck(entry.class, entry.lane, gate);
         }
         self.settle(entry.class);
@@ -201,7 +201,7 @@ impl<T> Schedule<T> {
 
         let served = &mut self.classes[class];
         served.deficit = served.deficit.saturating_sub(head.cost.into());
-        served.pop(lane, entry.snapshot, &mut self.positions);
+        served.pop(lane, entry.snapshot, &mut self.spots);
         self.recheck(class, lane, gate);
         self.cursor = if class + 1 == self.classes.len() {
             0
