@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use super::{Key, line::Standing, order::Place};
+use super::{Key, order::Place, queue::Standing};
 
 /// A heap with eight children to a node: a third of the levels of one with two, and the children side
 /// by side in memory. It notes where its requests stand, so that each leaves from anywhere in O(log n).

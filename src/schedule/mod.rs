@@ -41,7 +41,7 @@ mod clients;
 mod heap;
 mod indices;
 mod lane;
-mod line;
+mod list;
 mod order;
 mod preview;
 mod queue;
@@ -55,6 +55,7 @@ pub(crate) use self::{
     class::Backlog,
     clients::{ClientId, Clients},
     lane::LaneId,
+    list::{Links, List},
     order::{Rank, Score},
     preview::{Preview, Seen},
     rearrange::Successor,

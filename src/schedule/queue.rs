@@ -5,9 +5,12 @@ use std::iter::Peekable;
 use super::{
     Key,
     heap::{self, Heap, Positions},
-    line::{self, Line, Links, Standing},
+    list::{self, Links, List},
     order::Place,
 };
+
+/// A request and its place.
+pub(super) type Standing = (Place, Key);
 
 /// A line, where those who come in their order stand, and a heap for the others.
 ///
@@ -15,7 +18,7 @@ use super::{
 /// order in which they came, and O(log n) to queue anyone else.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    line: Line,
+    line: List,
     heap: Heap,
     /// Of both. Kept, because it is asked for more often than it changes.
     first: Option<Standing>,
@@ -26,8 +29,21 @@ pub(super) struct Queue {
 /// Apart from the requests, since those that move in a queue are not looked at otherwise.
 #[derive(Debug, Default)]
 pub(super) struct Spots {
+    line: Line,
+    heap: Positions,
+}
+
+/// Those who stand in a line, by key.
+#[derive(Debug, Default)]
+struct Line {
     links: Links,
-    positions: Positions,
+    places: Vec<Place>,
+}
+
+impl Line {
+    fn standing(&self, key: usize) -> Standing {
+        (self.places[key], Key::new(key))
+    }
 }
 
 impl Queue {
@@ -39,37 +55,44 @@ impl Queue {
         self.first
     }
 
-    fn find_first(&self) -> Option<Standing> {
-        match (self.line.first(), self.heap.first()) {
-            (Some(line), Some(heap)) if heap.0 < line.0 => Some(heap),
-            (line, heap) => line.or(heap),
-        }
-    }
-
     /// Adds a request; true if it became the first.
     pub(super) fn push(&mut self, place: Place, key: Key, spots: &mut Spots) -> bool {
         let is_first = self.first.is_none_or(|(first, _)| place < first);
         if is_first {
             self.first = Some((place, key));
         }
-        if self.line.ends_before(place) {
-            spots.positions.set_outside(key);
-            self.line.push(place, key, &mut spots.links);
+        let Spots { line, heap } = spots;
+        if self
+            .line
+            .last()
+            .is_none_or(|last| line.places[last] < place)
+        {
+            heap.set_outside(key);
+            self.line.push(key.index(), &mut line.links);
+            if line.places.len() <= key.index() {
+                line.places.resize(key.index() + 1, place);
+            }
+            line.places[key.index()] = place;
         } else {
-            self.heap.push(place, key, &mut spots.positions);
+            self.heap.push(place, key, heap);
         }
         is_first
     }
 
     /// Takes a request out that waits in this queue.
     pub(super) fn remove(&mut self, key: Key, spots: &mut Spots) {
-        if spots.positions.is_outside(key) {
-            self.line.remove(key, &mut spots.links);
+        let Spots { line, heap } = spots;
+        if heap.is_outside(key) {
+            self.line.remove(key.index(), &mut line.links);
         } else {
-            self.heap.remove(key, &mut spots.positions);
+            self.heap.remove(key, heap);
         }
         if self.first.is_some_and(|(_, first)| first == key) {
-            self.first = self.find_first();
+            let in_line = self.line.first().map(|first| line.standing(first));
+            self.first = match (in_line, self.heap.first()) {
+                (Some(line), Some(heap)) if heap.0 < line.0 => Some(heap),
+                (line, heap) => line.or(heap),
+            };
         }
     }
 
@@ -82,14 +105,15 @@ impl Queue {
     /// The requests in their order, which is worked out as they are asked for.
     pub(super) fn in_order<'a>(&'a self, spots: &'a Spots) -> InOrder<'a> {
         InOrder {
-            line: self.line.iter(&spots.links).peekable(),
+            spots,
+            line: self.line.iter(&spots.line.links).peekable(),
             heap: self.heap.in_order().peekable(),
         }
     }
 
     /// In no order, but that of those who stand in the line.
     pub(super) fn keys(&self, spots: &Spots) -> impl Iterator<Item = Key> {
-        let line = self.line.iter(&spots.links).map(|(_, key)| key);
+        let line = self.line.iter(&spots.line.links).map(Key::new);
         line.chain(self.heap.keys())
     }
 }
@@ -97,7 +121,8 @@ impl Queue {
 /// The requests of a queue, the first ones first.
 #[derive(Debug)]
 pub(super) struct InOrder<'a> {
-    line: Peekable<line::Iter<'a>>,
+    spots: &'a Spots,
+    line: Peekable<list::Iter<'a>>,
     heap: Peekable<heap::InOrder<'a>>,
 }
 
@@ -105,9 +130,13 @@ impl Iterator for InOrder<'_> {
     type Item = Standing;
 
     fn next(&mut self) -> Option<Standing> {
-        match (self.line.peek(), self.heap.peek()) {
+        let line = self.line.peek().map(|&key| self.spots.line.standing(key));
+        match (line, self.heap.peek()) {
             (Some(line), Some(heap)) if heap.0 < line.0 => self.heap.next(),
-            (Some(_), _) => self.line.next(),
+            (Some(line), _) => {
+                self.line.next();
+                Some(line)
+            }
             (None, _) => self.heap.next(),
         }
     }
@@ -162,7 +191,7 @@ mod tests {
                     // Those of one queue come nearly in their order.
                     let offset = if which { 100 * sequence } else { 0 };
                     let place = place(number + offset, sequence);
-                    let key = Key::for_test(keys.insert(()));
+                    let key = Key::new(keys.insert(()));
                     model.insert(place, key);
                     let is_first = queue.push(place, key, &mut spots);
                     prop_assert_eq!(is_first, model.keys().next() == Some(&place));

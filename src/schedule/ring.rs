@@ -17,8 +17,8 @@ impl Key {
         self.0 as usize
     }
 
-    #[cfg(test)]
-    pub(super) fn for_test(index: usize) -> Self {
+    pub(super) fn new(index: usize) -> Self {
+        // A queue of 2^32 requests does not fit in memory.
         Self(index as u32)
     }
 }
@@ -128,8 +128,7 @@ impl<T> Schedule<T> {
 
     /// Adds a request. O(log n).
     pub(crate) fn push(&mut self, entry: Entry<T>, gate: &impl Gate<T>) -> Key {
-        // A queue of 2^32 requests does not fit in memory.
-        let key = Key(self.entries.insert(entry) as u32);
+        let key = Key::new(self.entries.insert(entry));
         self.enqueue(key, gate);
         key
     }

@@ -1,0 +1,133 @@
+//! A list of those who came one after the other, linked through numbers that they have anyway, so
+//! that whoever leaves, from anywhere, does it in O(1).
+
+/// The first and the last of a list, which may be the same.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    ends: Option<(u32, u32)>,
+}
+
+/// The neighbours of each member, by number. Lists may share them whose members are all different.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    links: Vec<Link>,
+}
+
+/// `before` of the first of a list and `after` of its last mean nothing, and are never read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    before: u32,
+    after: u32,
+}
+
+impl List {
+    pub(crate) fn first(&self) -> Option<usize> {
+        self.ends.map(|(first, _)| first as usize)
+    }
+
+    pub(super) fn last(&self) -> Option<usize> {
+        self.ends.map(|(_, last)| last as usize)
+    }
+
+    /// Adds, at the end, one that is in no list.
+    pub(crate) fn push(&mut self, member: usize, links: &mut Links) {
+        if links.links.len() <= member {
+            links.links.resize(member + 1, Link::default());
+        }
+        // A list of 2^32 members does not fit in memory.
+        let number = member as u32;
+        let first = match self.ends {
+            Some((first, last)) => {
+                links.links[member].before = last;
+                links.links[last as usize].after = number;
+                first
+            }
+            None => number,
+        };
+        self.ends = Some((first, number));
+    }
+
+    /// Takes a member of this list out.
+    pub(crate) fn remove(&mut self, member: usize, links: &mut Links) {
+        let Some((first, last)) = self.ends else {
+            return;
+        };
+        let Link { before, after } = links.links[member];
+        let number = member as u32;
+        self.ends = match (number == first, number == last) {
+            (true, true) => None,
+            (true, false) => Some((after, last)),
+            (false, true) => Some((first, before)),
+            (false, false) => {
+                links.links[before as usize].after = after;
+                links.links[after as usize].before = before;
+                self.ends
+            }
+        };
+    }
+
+    /// The members, the first ones first.
+    pub(super) fn iter<'a>(&self, links: &'a Links) -> Iter<'a> {
+        Iter {
+            links,
+            rest: self.ends,
+        }
+    }
+}
+
+/// The members of a list, the first ones first.
+#[derive(Debug)]
+pub(super) struct Iter<'a> {
+    links: &'a Links,
+    /// The next one, and the last.
+    rest: Option<(u32, u32)>,
+}
+
+impl Iterator for Iter<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let (next, last) = self.rest?;
+        let link = &self.links.links[next as usize];
+        self.rest = (next != last).then_some((link.after, last));
+        Some(next as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Links, List};
+
+    #[test]
+    fn those_who_are_left_stand_in_the_order_in_which_they_came() {
+        let mut links = Links::default();
+        let mut lists = [(); 2].map(|()| (List::default(), Vec::new()));
+        for step in 0..1000_usize {
+            // Numbers are used again, and leave from anywhere.
+            let member = step * 7919 % 37;
+            let (list, model) = &mut lists[member % 2];
+            match model.iter().position(|&known| known == member) {
+                Some(index) => {
+                    model.remove(index);
+                    list.remove(member, &mut links);
+                }
+                None => {
+                    model.push(member);
+                    list.push(member, &mut links);
+                }
+            }
+            for (list, model) in &lists {
+                assert_eq!(list.iter(&links).collect::<Vec<_>>(), *model);
+                assert_eq!(list.first(), model.first().copied());
+                assert_eq!(list.last(), model.last().copied());
+            }
+        }
+        for (list, model) in &mut lists {
+            while let Some(member) = model.pop() {
+                list.remove(member, &mut links);
+                assert_eq!(list.last(), model.last().copied());
+            }
+            assert_eq!(list.first(), None);
+        }
+    }
+}
