@@ -92,7 +92,7 @@ where
                 return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
             }
         };
-        if let Poll::Ready(revoked) = slot.poll_revoked(cx) {
+        if let Poll::Ready((revoked, _)) = slot.poll_revoked(cx) {
             kind.set(Kind::Full { bytes: None });
             return Poll::Ready(Some(Err(SlotRevoked::new(revoked).into())));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Request, header::CONTENT_LENGTH};
+use http::{HeaderMap, HeaderName, header::CONTENT_LENGTH};
 
 use super::{QueueHints, Reason, headers};
 use crate::config::Headers;
@@ -34,32 +34,33 @@ pub(super) struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Asks the classifier's word (`said`), then the request's extensions, then its headers. A
     /// header that is not asked is not parsed either, so it cannot be wrong.
-    pub(super) fn gather<B>(
-        request: &'a Request<B>,
+    pub(super) fn gather(
         said: &'a QueueHints,
+        told: Option<&'a QueueHints>,
+        sent: &'a HeaderMap,
         names: &Headers,
     ) -> Result<Self, Reason> {
-        let sent = request.headers();
-        let sources = Sources {
-            said,
-            told: request.extensions().get(),
-        };
+        let sources = Sources { said, told };
 
         let raw = sources.or(
             |hints| hints.raw_isl_tokens,
-            || headers::integer(sent, &names.raw_isl_tokens),
+            &names.raw_isl_tokens,
+            |name| headers::integer(sent, name),
         )?;
         let cached = sources.or(
             |hints| hints.cached_tokens,
-            || headers::integer(sent, &names.cached_tokens),
+            &names.cached_tokens,
+            |name| headers::integer(sent, name),
         )?;
         let tier = sources.or(
             |hints| hints.strict_priority,
-            || headers::tier(sent, &names.strict_priority),
+            &names.strict_priority,
+            |name| headers::tier(sent, name),
         )?;
         let jump = sources.or(
             |hints| hints.priority_jump,
-            || headers::jump(sent, &names.priority_jump),
+            &names.priority_jump,
+            |name| headers::jump(sent, name),
         )?;
         let allowed_workers = sources.or(
             |hints| {
@@ -72,32 +73,34 @@ impl<'a> Facts<'a> {
                         .collect(),
                 )
             },
-            || headers::list(sent, &names.allowed_workers),
+            &names.allowed_workers,
+            |name| headers::list(sent, name),
         )?;
         let max_queue_wait = sources.or(
             |hints| hints.max_queue_wait_ms,
-            || headers::integer(sent, &names.max_queue_wait_ms),
+            &names.max_queue_wait_ms,
+            |name| headers::integer(sent, name),
         )?;
         Ok(Self {
-            policy: sources.or(
-                |hints| hints.policy.as_deref(),
-                || Ok(headers::hint(sent, &names.policy)),
-            )?,
-            client: sources.or(
-                |hints| hints.client.as_deref(),
-                || Ok(headers::hint(sent, &names.client)),
-            )?,
+            policy: sources
+                .hint(|hints| hints.policy.as_deref())
+                .or_else(|| headers::hint(sent, &names.policy)),
+            client: sources
+                .hint(|hints| hints.client.as_deref())
+                .or_else(|| headers::hint(sent, &names.client)),
             model: sources.or(
                 |hints| hints.model.as_deref(),
-                || headers::name(sent, &names.model),
+                &names.model,
+                |name| headers::name(sent, name),
             )?,
-            raw_tokens: raw.unwrap_or_else(|| estimated_tokens(request)),
+            raw_tokens: raw.unwrap_or_else(|| estimated_tokens(sent)),
             cached_tokens: cached,
             strict_priority: tier.unwrap_or(0),
             priority_jump: jump.unwrap_or(0.0),
             worker: sources.or(
                 |hints| hints.worker.as_deref(),
-                || headers::name(sent, &names.worker),
+                &names.worker,
+                |name| headers::name(sent, name),
             )?,
             allowed_workers,
             tolerations: sources
@@ -122,17 +125,18 @@ impl<'a> Sources<'a> {
     fn or<T>(
         &self,
         field: impl Fn(&'a QueueHints) -> Option<T>,
-        header: impl FnOnce() -> Result<Option<T>, Reason>,
+        header: &Option<HeaderName>,
+        read: impl FnOnce(&HeaderName) -> Result<Option<T>, Reason>,
     ) -> Result<Option<T>, Reason> {
-        match self.hint(field) {
-            None => header(),
-            known => Ok(known),
+        match (self.hint(field), header) {
+            (None, Some(header)) => read(header),
+            (known, _) => Ok(known),
         }
     }
 }
 
-fn estimated_tokens<B>(request: &Request<B>) -> u64 {
-    let length = request.headers().get(CONTENT_LENGTH);
+fn estimated_tokens(sent: &HeaderMap) -> u64 {
+    let length = sent.get(CONTENT_LENGTH);
     let bytes: Option<u64> = length.and_then(|length| length.to_str().ok()?.parse().ok());
     bytes.map_or(0, |bytes| bytes.div_ceil(BYTES_PER_TOKEN).min(MAX_ESTIMATE))
 }

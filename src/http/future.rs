@@ -14,11 +14,11 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    Admission, BoxError, CachedTokens, NoCache, Rejection, RequestBody, ResponseBody,
+    Admission, BoxError, CachedTokens, NoCache, Reason, Rejection, RequestBody, ResponseBody,
     ResponseForRejection, respond::turned_away, shared::Core, slot::Slot,
 };
 use crate::{
-    pool::{Code, Stage, Ticket},
+    pool::{Code, Grant, Refused, Revoked, Stage, Ticket},
     trace,
 };
 
@@ -36,7 +36,6 @@ pin_project! {
         state: State<S, ReqBody, S::Future>,
         respond: R,
         cache: K,
-        core: Arc<Core>,
     }
 }
 
@@ -97,7 +96,7 @@ where
     ReqBody: Body,
 {
     pub(super) fn new(
-        core: &Arc<Core>,
+        core: &Core,
         service: S,
         request: Request<ReqBody>,
         respond: R,
@@ -125,7 +124,6 @@ where
             state,
             respond,
             cache,
-            core: Arc::clone(core),
         }
     }
 }
@@ -143,7 +141,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let (mut state, core) = (this.state, &**this.core);
+        let mut state = this.state;
         loop {
             let next = match state.as_mut().project() {
                 StateProj::Parked { pending, ticket } => match ticket.poll_granted(cx) {
@@ -156,21 +154,21 @@ where
                             slot: Slot::Own(permit),
                         }
                     }
-                    Poll::Ready(Err(refused)) => turned_away_by(core.refused(refused, ticket)),
+                    Poll::Ready(Err(refused)) => turned_away_by(refused_by(refused, ticket)),
                     Poll::Pending => {
                         // The grant first: once it is there, the body is the inner service's.
                         let request = pending.request.as_mut();
                         match request.map(|request| request.body_mut().poll_read_ahead(cx)) {
                             Some(Err(_)) => {
                                 ticket.abandon(Code::RequestBody);
-                                turned_away_by(core.unreadable(ticket))
+                                turned_away_by(unreadable(ticket))
                             }
                             Some(Ok(())) | None => return Poll::Pending,
                         }
                     }
                 },
                 StateProj::Ready { pending, slot } => match slot.poll_revoked(cx) {
-                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked, slot)),
+                    Poll::Ready((reason, grant)) => turned_away_by(revoked(reason, grant)),
                     Poll::Pending => {
                         if let Err(error) = ready!(slot.run(|| pending.poll_ready(cx))) {
                             slot.reach(Stage::Failed);
@@ -191,7 +189,7 @@ where
                     }
                 },
                 StateProj::Running { future, slot } => match slot.poll_revoked(cx) {
-                    Poll::Ready(revoked) => turned_away_by(core.revoked(revoked, slot)),
+                    Poll::Ready((reason, grant)) => turned_away_by(revoked(reason, grant)),
                     Poll::Pending => {
                         let result = ready!(slot.run(|| future.poll(cx)));
                         let slot = std::mem::replace(slot, Slot::None);
@@ -200,7 +198,7 @@ where
                         }
                         // The inner future is dropped here, before the slot can be.
                         state.set(State::Done);
-                        return Poll::Ready(result.map(|response| admitted(response, slot, core)));
+                        return Poll::Ready(result.map(|response| admitted(response, slot)));
                     }
                 },
                 StateProj::TurnedAway { rejection } => match rejection.take() {
@@ -221,6 +219,36 @@ fn turned_away_by<S, B: Body, F>(rejection: Rejection) -> State<S, B, F> {
     State::TurnedAway {
         rejection: Some(rejection),
     }
+}
+
+/// A parked request was refused.
+fn refused_by(refused: Refused, ticket: &Ticket) -> Rejection {
+    let reason = match refused {
+        Refused::Closed => Reason::QueueUnavailable,
+        Refused::TimedOut => Reason::QueueTimeout,
+        Refused::NoEligibleWorker => Reason::NoEligibleWorker,
+        Refused::ProfileSwitch => Reason::ProfileSwitch,
+    };
+    trace::rejected(reason.code(), Some(ticket.class()), ticket.dominion());
+    let retry_after = reason.worth_retrying().then(|| ticket.retry_after());
+    Rejection::new(ticket.policy(), reason, retry_after)
+}
+
+/// A parked request's body failed.
+fn unreadable(ticket: &Ticket) -> Rejection {
+    let reason = Reason::RequestBody;
+    trace::rejected(reason.code(), Some(ticket.class()), ticket.dominion());
+    Rejection::at_once(ticket.policy(), reason)
+}
+
+/// A running request lost its slot before the head of its response came.
+fn revoked(revoked: Revoked, grant: &Grant) -> Rejection {
+    let reason = match revoked {
+        Revoked::HoldExpired => Reason::HoldTimeout,
+        Revoked::ProfileSwitch => Reason::ProfileSwitch,
+    };
+    trace::rejected(reason.code(), Some(&grant.class().name), grant.dominion());
+    Rejection::at_once(grant.policy(), reason)
 }
 
 /// Tells a request how it was admitted, its span, and the cache where it goes.
@@ -246,23 +274,18 @@ const CLASS: HeaderName = HeaderName::from_static("x-policy-queue-class");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// The response of the inner service, whose body takes the slot over.
-fn admitted<B: Body>(
-    mut response: Response<B>,
-    slot: Slot,
-    core: &Core,
-) -> Response<ResponseBody<B>> {
+fn admitted<B: Body>(mut response: Response<B>, slot: Slot) -> Response<ResponseBody<B>> {
     if let Some(grant) = slot.grant() {
+        let policy = grant.policy();
         // A class's name is made of what a header may have.
-        let class = core
-            .policy()
+        let class = policy
             .class_header
             .then(|| HeaderValue::from_str(&grant.class().name));
         if let Some(Ok(class)) = class {
             response.headers_mut().insert(CLASS, class);
         }
         let waited = slot.queued_for().as_secs_f64() * 1e3;
-        let timing = core
-            .policy()
+        let timing = policy
             .server_timing
             .then(|| HeaderValue::from_str(&format!("queue;dur={waited:.3}")));
         if let Some(Ok(timing)) = timing {

@@ -12,17 +12,14 @@ pub(super) fn hint<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a 
 /// A name set by somebody the policy trusts. An empty one is none.
 pub(super) fn name<'a>(
     headers: &'a HeaderMap,
-    header: &Option<HeaderName>,
+    header: &HeaderName,
 ) -> Result<Option<&'a str>, Reason> {
     let name = trusted(headers, header, "one value of UTF-8 text", Some)?;
     Ok(name.filter(|name| !name.is_empty()))
 }
 
 /// A number of tokens or milliseconds set by somebody the policy trusts.
-pub(super) fn integer(
-    headers: &HeaderMap,
-    header: &Option<HeaderName>,
-) -> Result<Option<u64>, Reason> {
+pub(super) fn integer(headers: &HeaderMap, header: &HeaderName) -> Result<Option<u64>, Reason> {
     trusted(
         headers,
         header,
@@ -32,10 +29,7 @@ pub(super) fn integer(
 }
 
 /// A strict priority set by somebody the policy trusts.
-pub(super) fn tier(
-    headers: &HeaderMap,
-    header: &Option<HeaderName>,
-) -> Result<Option<u32>, Reason> {
+pub(super) fn tier(headers: &HeaderMap, header: &HeaderName) -> Result<Option<u32>, Reason> {
     trusted(
         headers,
         header,
@@ -45,10 +39,7 @@ pub(super) fn tier(
 }
 
 /// A priority jump set by somebody the policy trusts.
-pub(super) fn jump(
-    headers: &HeaderMap,
-    header: &Option<HeaderName>,
-) -> Result<Option<f64>, Reason> {
+pub(super) fn jump(headers: &HeaderMap, header: &HeaderName) -> Result<Option<f64>, Reason> {
     trusted(headers, header, "one finite number", |text| {
         text.parse().ok().filter(|jump: &f64| jump.is_finite())
     })
@@ -57,11 +48,8 @@ pub(super) fn jump(
 /// Names separated by commas, which may be spread over several headers.
 pub(super) fn list<'a>(
     headers: &'a HeaderMap,
-    header: &Option<HeaderName>,
+    header: &HeaderName,
 ) -> Result<Option<Vec<&'a str>>, Reason> {
-    let Some(header) = header else {
-        return Ok(None);
-    };
     let mut list = None;
     for value in headers.get_all(header) {
         let text = text(value).ok_or_else(|| invalid(header, "worker ids separated by commas"))?;
@@ -77,13 +65,10 @@ pub(super) fn list<'a>(
 /// A header set by somebody the policy trusts: what cannot be read is an error, not a guess.
 fn trusted<'a, T>(
     headers: &'a HeaderMap,
-    header: &Option<HeaderName>,
+    header: &HeaderName,
     expected: &'static str,
     parse: impl FnOnce(&'a str) -> Option<T>,
 ) -> Result<Option<T>, Reason> {
-    let Some(header) = header else {
-        return Ok(None);
-    };
     let mut values = headers.get_all(header).iter();
     let Some(value) = values.next() else {
         return Ok(None);

@@ -121,7 +121,15 @@ impl Reason {
     }
 }
 
+/// When to come again if nobody knows better.
+const SOON: Duration = Duration::from_secs(1);
+
 impl Rejection {
+    /// For a reason that the length of no queue tells about.
+    pub(super) fn at_once(policy: &PolicyConfig, reason: Reason) -> Self {
+        Self::new(policy, reason, Some(SOON))
+    }
+
     pub(super) fn new(
         policy: &PolicyConfig,
         reason: Reason,

@@ -1,11 +1,8 @@
 //! What all clones of a layer, and all services made from them, have in common.
 
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    atomic::{AtomicBool, Ordering},
 };
 
 use http::Request;
@@ -21,13 +18,10 @@ use super::{
 };
 use crate::{
     config::PolicyConfig,
-    pool::{Arrival, Entrance, Place, Places, Pool, Refusal, Refused, Revoked, Ticket, Wanted},
+    pool::{Arrival, Entrance, Place, Places, Pool, Refusal, Wanted},
     schedule::Snapshot,
     trace,
 };
-
-/// When to come again if nobody knows better.
-const SOON: Duration = Duration::from_secs(1);
 
 /// What a layer keeps from one policy to the next.
 #[derive(Debug)]
@@ -293,7 +287,8 @@ impl Core {
         route: Route,
     ) -> Result<Entered, NotEntered> {
         let policy = &*self.policy;
-        let facts = Facts::gather(request, said, &policy.headers);
+        let told = request.extensions().get();
+        let facts = Facts::gather(said, told, request.headers(), &policy.headers);
         let facts = match facts {
             Ok(facts) => facts,
             Err(reason) => return self.unplaced_request(reason, route),
@@ -401,41 +396,6 @@ impl Core {
         }
     }
 
-    /// A parked request was refused.
-    pub(super) fn refused(&self, refused: Refused, ticket: &Ticket) -> Rejection {
-        let reason = match refused {
-            Refused::Closed => Reason::QueueUnavailable,
-            Refused::TimedOut => Reason::QueueTimeout,
-            Refused::NoEligibleWorker => Reason::NoEligibleWorker,
-            Refused::ProfileSwitch => Reason::ProfileSwitch,
-        };
-        trace::rejected(reason.code(), Some(ticket.class()), ticket.dominion());
-        let retry_after = reason.worth_retrying().then(|| ticket.retry_after());
-        Rejection::new(&self.policy, reason, retry_after)
-    }
-
-    /// A running request lost its slot before the head of its response came.
-    pub(super) fn revoked(&self, revoked: Revoked, slot: &Slot) -> Rejection {
-        let reason = match revoked {
-            Revoked::HoldExpired => Reason::HoldTimeout,
-            Revoked::ProfileSwitch => Reason::ProfileSwitch,
-        };
-        let grant = slot.grant();
-        trace::rejected(
-            reason.code(),
-            grant.map(|grant| &*grant.class().name),
-            grant.and_then(|grant| grant.dominion()),
-        );
-        self.reject(reason)
-    }
-
-    /// A parked request's body failed.
-    pub(super) fn unreadable(&self, ticket: &Ticket) -> Rejection {
-        let reason = Reason::RequestBody;
-        trace::rejected(reason.code(), Some(ticket.class()), ticket.dominion());
-        self.reject(reason)
-    }
-
     /// A request whose class cannot be known: it is turned away, or, where the dominion of its route
     /// is not enforced, goes its way without one.
     fn unplaced_request(&self, reason: Reason, route: Route) -> Result<Entered, NotEntered> {
@@ -443,7 +403,7 @@ impl Core {
             // The next policy may have a place for it.
             return Err(NotEntered::Superseded);
         }
-        let rejection = self.reject(reason);
+        let rejection = Rejection::at_once(&self.policy, reason);
         self.common.elsewhere.rejected(&rejection);
         let dominion = match route {
             Route::Any => self.policy.fallback_dominion(),
@@ -455,11 +415,6 @@ impl Core {
         }
         trace::rejected(rejection.code(), None, None);
         Err(rejection.into())
-    }
-
-    /// A request is turned away for a reason that the length of no queue tells about.
-    fn reject(&self, reason: Reason) -> Rejection {
-        Rejection::new(&self.policy, reason, Some(SOON))
     }
 }
 

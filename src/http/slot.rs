@@ -45,9 +45,12 @@ impl Slot {
     }
 
     /// Ready once the slot was taken back; whoever runs under it must stop then.
-    pub(super) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<Revoked> {
+    pub(super) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<(Revoked, &Grant)> {
         match self {
-            Self::Own(permit) => permit.poll_revoked(cx),
+            Self::Own(permit) => {
+                let revoked = permit.poll_revoked(cx);
+                revoked.map(|revoked| (revoked, &**permit.grant()))
+            }
             Self::Parents(_) | Self::Prefill(_) | Self::None => Poll::Pending,
         }
     }

@@ -265,10 +265,11 @@ impl Pool {
         let Arrival {
             class, snapshot, ..
         } = *arrival;
-        let (entered, _expired) = self.with_state(|state, wakes| {
-            let expired = state.expire_holds(wakes);
-            let entered = state.enter(self.queue.epoch, self.generation, arrival, wakes);
-            (entered, expired)
+        // Dropped once the lock is released.
+        let mut expired = Vec::new();
+        let entered = self.with_state(|state, wakes| {
+            expired = state.expire_holds(wakes);
+            state.enter(self.queue.epoch, self.generation, arrival, wakes)
         });
         match entered {
             Ok(Entered::Started {
@@ -315,7 +316,8 @@ impl Pool {
     /// Changes the state under the lock. Wakers are woken, replaced ones dropped, and a recorder of
     /// metrics told once the lock is released: all that runs code that is not ours.
     fn with_state<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> T {
-        let (changed, wakes) = self.change(change);
+        let mut wakes = WakeList::default();
+        let changed = self.change_into(&mut wakes, change);
         wakes.wake_all();
         changed
     }
@@ -324,11 +326,19 @@ impl Pool {
     /// own, for when it does no more.
     fn change<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> (T, WakeList) {
         let mut wakes = WakeList::default();
-        let mut state = self.lock();
-        let changed = change(&mut state, &mut wakes);
-        state.before_unlock(&mut wakes);
-        drop(state);
+        let changed = self.change_into(&mut wakes, change);
         (changed, wakes)
+    }
+
+    fn change_into<T>(
+        &self,
+        wakes: &mut WakeList,
+        change: impl FnOnce(&mut State, &mut WakeList) -> T,
+    ) -> T {
+        let mut state = self.lock();
+        let changed = change(&mut state, wakes);
+        state.before_unlock(wakes);
+        changed
     }
 
     /// A panic elsewhere leaves the state whole, as no foreign code runs under the lock.

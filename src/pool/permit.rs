@@ -20,7 +20,7 @@ use super::{
     workers::Assigned,
 };
 use crate::{
-    config::{PolicyClass, Worker},
+    config::{PolicyClass, PolicyConfig, Worker},
     schedule::Snapshot,
     sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     trace,
@@ -76,6 +76,11 @@ impl Grant {
         if self.stage() < Stage::Completed {
             self.stage.store(stage as u8, Ordering::Release);
         }
+    }
+
+    /// The policy that was in force when it was granted.
+    pub(crate) fn policy(&self) -> &PolicyConfig {
+        &self.pool.policy
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {

@@ -15,7 +15,7 @@ use super::{
     tally::Code,
     waiter::{Answer, Turn},
 };
-use crate::{schedule::Snapshot, trace};
+use crate::{config::PolicyConfig, schedule::Snapshot, trace};
 
 /// A request's place in the queue. Dropped, it leaves the queue; granted, it becomes a permit.
 #[derive(Debug)]
@@ -58,6 +58,10 @@ impl Ticket {
     /// The name of the class that the request came under.
     pub(crate) fn class(&self) -> &str {
         &self.pool.policy.classes[self.class].name
+    }
+
+    pub(crate) fn policy(&self) -> &PolicyConfig {
+        &self.pool.policy
     }
 
     pub(crate) fn dominion(&self) -> Option<&str> {

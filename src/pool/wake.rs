@@ -1,6 +1,6 @@
 //! What is collected under the lock to be done after it: wakers to wake, and what to tell of it.
 
-use std::{collections::VecDeque, task::Waker};
+use std::task::Waker;
 
 use super::meter::Bulletin;
 
@@ -10,7 +10,7 @@ use super::meter::Bulletin;
 #[must_use]
 pub(crate) struct WakeList {
     first: Option<Waker>,
-    rest: VecDeque<Waker>,
+    rest: Vec<Waker>,
     /// What changed. Published last: nobody waits for it.
     pub(super) bulletin: Bulletin,
 }
@@ -24,7 +24,9 @@ impl WakeList {
         if let Some(waker) = self.first.take() {
             waker.wake();
         }
-        while let Some(waker) = self.rest.pop_front() {
+        // From the back: what a panic leaves behind is still in the list.
+        self.rest.reverse();
+        while let Some(waker) = self.rest.pop() {
             waker.wake();
         }
     }
@@ -36,7 +38,7 @@ impl Extend<Waker> for WakeList {
             if self.first.is_none() && self.rest.is_empty() {
                 self.first = Some(waker);
             } else {
-                self.rest.push_back(waker);
+                self.rest.push(waker);
             }
         }
     }

@@ -321,6 +321,9 @@ impl State {
     }
 
     fn hand_out(&mut self, wakes: &mut WakeList) {
+        if !self.schedule.is_dispatchable() {
+            return;
+        }
         let mut now = None;
         while self.has_slot() {
             let Some(entry) = self.schedule.serve(&self.workers) else {

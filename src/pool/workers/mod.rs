@@ -374,11 +374,10 @@ impl Workers {
                 }
             }
         };
-        let tolerations = wanted
-            .tolerations
-            .iter()
-            .map(|taint| Box::from(taint.as_str()))
-            .collect();
+        let tolerations: Box<[Box<str>]> = match wanted.tolerations {
+            [] => Box::default(),
+            some => some.iter().map(|taint| Box::from(&**taint)).collect(),
+        };
         let preferred = wanted.preferred.and_then(|id| self.index(id));
         let preferred = preferred.filter(|&worker| match &among {
             Among::Pinned(only) => *only == worker,
