@@ -59,7 +59,7 @@ impl Admission {
         self.grant.worker()?.endpoint.as_deref()
     }
 
-    /// How long it waited, from its arrival until it went on.
+    /// How long it waited, from its arrival until it was granted a slot.
     pub fn queued_for(&self) -> Duration {
         self.grant.queued_for()
     }

@@ -95,7 +95,7 @@ impl Grant {
         self.assigned.worker.as_deref()
     }
 
-    /// From the arrival to the grant being taken up.
+    /// From the arrival to the grant.
     pub(crate) fn queued_for(&self) -> Duration {
         self.queued_for
     }
@@ -154,9 +154,9 @@ impl Grant {
     fn release_one(&self) -> bool {
         let before = self.holders.fetch_sub(1, Ordering::AcqRel);
         if before == 1 {
-            let held = self.granted.map(|granted| granted.elapsed());
+            let ended = self.granted.map(|_| Instant::now());
             self.pool
-                .with_state(|state, wakes| state.release(self, held, wakes));
+                .with_state(|state, wakes| state.release(self, ended, wakes));
             if let Some(stage) = self.stage().cancelled() {
                 trace::cancelled(stage, &self.class().name, self.dominion());
             }

@@ -19,6 +19,8 @@ const STEP: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Shares {
     marks: VecDeque<Mark>,
+    /// A step after the last one.
+    due: Instant,
 }
 
 #[derive(Debug)]
@@ -38,13 +40,13 @@ impl Shares {
     pub(super) fn new(now: Instant, totals: &[Totals]) -> Self {
         Self {
             marks: VecDeque::from([Mark::new(now, totals)]),
+            due: now + STEP,
         }
     }
 
     /// Reads the counts off, if it is time to.
     pub(super) fn mark(&mut self, now: Instant, totals: &[Totals]) {
-        let last = self.marks.back().map(|mark| mark.at);
-        if last.is_none_or(|last| now.saturating_duration_since(last) >= STEP) {
+        if now >= self.due {
             self.push(now, totals);
         }
     }
@@ -62,6 +64,7 @@ impl Shares {
 
     fn push(&mut self, now: Instant, totals: &[Totals]) {
         self.marks.push_back(Mark::new(now, totals));
+        self.due = now + STEP;
         // One of those that are older than the window stays: where the window begins.
         let old = |mark: &Mark| now.saturating_duration_since(mark.at) >= WINDOW;
         while self.marks.get(1).is_some_and(old) {

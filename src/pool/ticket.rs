@@ -23,6 +23,8 @@ pub(crate) struct Ticket {
     pool: Arc<Pool>,
     /// None once the answer was taken.
     waiter: Option<usize>,
+    /// Whether it has been asked for its turn before.
+    asked: bool,
     arrived: Instant,
     deadline: Option<Instant>,
     class: usize,
@@ -42,6 +44,7 @@ impl Ticket {
         Self {
             pool,
             waiter: Some(waiter),
+            asked: false,
             arrived,
             deadline,
             class,
@@ -78,15 +81,20 @@ impl Ticket {
         let Some(waiter) = self.waiter else {
             return Poll::Pending;
         };
+        // Who asks again has mostly been granted, and needs no waker any more.
+        let mut waker = (!self.asked).then(|| cx.waker().clone());
+        self.asked = true;
         loop {
-            // Cloned before the lock and dropped, or its predecessor, after it.
-            let mut waker = Some(cx.waker().clone());
             let mut state = self.pool.lock();
-            let turn = state.ask(waiter, &mut waker);
+            let turn = state.ask(waiter, cx.waker(), &mut waker);
             let now = self.pool.now(&state);
             drop(state);
-            drop(waker);
+            drop(waker.take());
             let until = match turn {
+                Turn::NeedsWaker => {
+                    waker = Some(cx.waker().clone());
+                    continue;
+                }
                 Turn::NotYet { keep_time } => self.deadline.into_iter().chain(keep_time).min(),
                 Turn::Now(answer) => return Poll::Ready(self.take(answer, now)),
             };
@@ -114,16 +122,22 @@ impl Ticket {
     fn take(&mut self, answer: Answer, now: Option<Arc<Pool>>) -> Result<Permit, Refused> {
         self.waiter = None;
         match answer {
-            Answer::Granted { assigned, class } => {
+            Answer::Granted {
+                assigned,
+                class,
+                at,
+            } => {
                 let pool = now.as_ref().unwrap_or(&self.pool);
-                let now = Instant::now();
-                let queued_for = now.saturating_duration_since(self.arrived);
+                // It could do nothing before now: a hold begins with it.
+                let timed = pool.policy.classes[class].max_hold.is_some();
+                let granted = if timed { Instant::now() } else { at };
+                let queued_for = at.saturating_duration_since(self.arrived);
                 Ok(Permit::new(
                     pool,
                     class,
                     self.snapshot,
                     assigned,
-                    Some(now),
+                    Some(granted),
                     Some(queued_for),
                     0,
                 ))

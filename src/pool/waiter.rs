@@ -50,6 +50,7 @@ pub(super) enum Status {
         worker: u32,
         class: usize,
         snapshot: Snapshot,
+        at: Instant,
     },
     Refused(Refused),
 }
@@ -60,6 +61,8 @@ pub(super) enum Turn {
     NotYet {
         keep_time: Option<Instant>,
     },
+    /// Not yet, and it is to ask again with a clone of its waker.
+    NeedsWaker,
     Now(Answer),
 }
 
@@ -76,14 +79,21 @@ pub(super) enum Answer {
         assigned: Assigned,
         /// Index into the policy that is in force now.
         class: usize,
+        at: Instant,
     },
     Refused(Refused),
 }
 
 impl State {
-    /// Asks whether a waiter's turn has come; if not, `waker` is woken when it has, and the one it
-    /// replaces is left in its place to be dropped outside the lock.
-    pub(super) fn ask(&mut self, waiter: usize, waker: &mut Option<Waker>) -> Turn {
+    /// Asks whether a waiter's turn has come; if not, `current` is woken when it has. `clone` is one of
+    /// it, where the caller thinks that it is needed: it cannot be made under the lock. The waker that it
+    /// replaces is left in its place, to be dropped outside.
+    pub(super) fn ask(
+        &mut self,
+        waiter: usize,
+        current: &Waker,
+        clone: &mut Option<Waker>,
+    ) -> Turn {
         let keep_time = if self.timekeeper == Some(waiter) {
             self.revocables.next_expiry()
         } else {
@@ -95,7 +105,11 @@ impl State {
                 waker: known,
                 ..
             }) => {
-                std::mem::swap(known, waker);
+                if clone.is_some() {
+                    std::mem::swap(known, clone);
+                } else if !known.as_ref().is_some_and(|it| it.will_wake(current)) {
+                    return Turn::NeedsWaker;
+                }
                 Turn::NotYet { keep_time }
             }
             // The answer took the waker already, so nothing is dropped here.
@@ -118,9 +132,12 @@ impl State {
 
     fn take_answer(&mut self, waiter: usize) -> Answer {
         match self.waiters.try_remove(waiter).map(|waiter| waiter.status) {
-            Some(Status::Granted { worker, class, .. }) => Answer::Granted {
+            Some(Status::Granted {
+                worker, class, at, ..
+            }) => Answer::Granted {
                 assigned: self.workers.assigned(worker),
                 class,
+                at,
             },
             Some(Status::Refused(refused)) => Answer::Refused(refused),
             Some(Status::Queued(_)) | None => Answer::Refused(Refused::Closed),

@@ -8,6 +8,7 @@
 #![allow(dead_code)]
 
 mod alloc;
+mod handoff;
 mod measure;
 mod one;
 mod ours;
@@ -30,7 +31,7 @@ struct Path {
     prepare: fn() -> Box<dyn FnMut()>,
 }
 
-const PATHS: [Path; 4] = [
+const PATHS: [Path; 5] = [
     Path {
         name: "request",
         allocations: 7.5,
@@ -51,6 +52,15 @@ const PATHS: [Path; 4] = [
         allocations: 0.1,
         instructions: 2250.0,
         prepare: || decide(true),
+    },
+    Path {
+        name: "hand-off",
+        allocations: 1.5,
+        instructions: 6000.0,
+        prepare: || {
+            let mut queue = handoff::Ours::new(10_000);
+            Box::new(move || queue.hand_on())
+        },
     },
     Path {
         name: "cancel",

@@ -184,12 +184,13 @@ impl State {
         }
     }
 
-    /// A request is over that held its slot for this long, where that was measured.
-    pub(super) fn release(&mut self, grant: &Grant, held: Option<Duration>, wakes: &mut WakeList) {
+    /// A request is over, at this time if that matters.
+    pub(super) fn release(&mut self, grant: &Grant, ended: Option<Instant>, wakes: &mut WakeList) {
         if let Some(revocation) = &grant.revocation {
             self.revocables.remove(revocation);
         }
-        if let Some(held) = held {
+        if let Some((ended, granted)) = ended.zip(grant.granted) {
+            let held = ended.saturating_duration_since(granted);
             self.drain.finished(grant.snapshot.cost(), held);
         }
         self.totals_of(grant).end(grant.stage());
@@ -198,7 +199,7 @@ impl State {
         }
         self.note_hold(grant);
         self.free(grant.assigned.index, grant.prefill_at_release(), wakes);
-        self.arbitrate(wakes);
+        self.arbitrate_at(ended, wakes);
     }
 
     /// Takes a slot from a running request; arbitration is left to the caller.
@@ -316,15 +317,19 @@ impl State {
     /// Hands out slots until none is free or nobody may go. Of those who wait on, one keeps the
     /// time: it may have been among those who go.
     pub(super) fn arbitrate(&mut self, wakes: &mut WakeList) {
-        self.hand_out(wakes);
+        self.arbitrate_at(None, wakes);
+    }
+
+    /// The same, where the caller may know the time already: the clock is not asked twice.
+    fn arbitrate_at(&mut self, now: Option<Instant>, wakes: &mut WakeList) {
+        self.hand_out(now, wakes);
         self.appoint_timekeeper(wakes);
     }
 
-    fn hand_out(&mut self, wakes: &mut WakeList) {
+    fn hand_out(&mut self, mut now: Option<Instant>, wakes: &mut WakeList) {
         if !self.schedule.is_dispatchable() {
             return;
         }
-        let mut now = None;
         while self.has_slot() {
             let Some(entry) = self.schedule.serve(&self.workers) else {
                 return;
@@ -345,6 +350,7 @@ impl State {
                     worker,
                     class: entry.class,
                     snapshot: entry.snapshot,
+                    at: now,
                 };
                 wakes.extend(granted.waker.take());
                 let wait = now.saturating_duration_since(granted.arrived);
