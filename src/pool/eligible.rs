@@ -19,33 +19,74 @@ pub(crate) struct Wanted<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Eligible {
     pub(super) among: Among,
-    pub(super) tolerations: Box<[Box<str>]>,
-    pub(super) preferred: Option<u32>,
+    /// In a box, as few requests have it, and many may wait.
+    narrowed: Option<Box<Narrowed>>,
 }
 
-/// Indexes into the dominion's workers or groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An index into the dominion's workers or groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Among {
     /// This one only; its lane is its own.
     Pinned(u32),
     /// Any of a group.
     Group(u32),
-    /// Any of these: a group less the workers outside the request's allow-list.
-    Listed(Box<[u32]>),
+}
+
+/// What a request says beside its worker or its model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Narrowed {
+    /// Those of the group that are on the request's allow-list.
+    listed: Option<Box<[u32]>>,
+    tolerations: Box<[Box<str>]>,
+    preferred: Option<u32>,
 }
 
 impl Eligible {
+    pub(super) fn new(
+        among: Among,
+        listed: Option<Box<[u32]>>,
+        tolerations: &[String],
+        preferred: Option<u32>,
+    ) -> Self {
+        let plain = listed.is_none() && tolerations.is_empty() && preferred.is_none();
+        let narrowed = (!plain).then(|| {
+            Box::new(Narrowed {
+                listed,
+                tolerations: tolerations
+                    .iter()
+                    .map(|taint| Box::from(&**taint))
+                    .collect(),
+                preferred,
+            })
+        });
+        Self { among, narrowed }
+    }
+
     pub(super) fn lane(&self) -> LaneId {
         match self.among {
             Among::Pinned(worker) => LaneId::Worker(worker),
-            Among::Group(_) | Among::Listed(_) => LaneId::Shared,
+            Among::Group(_) => LaneId::Shared,
         }
+    }
+
+    pub(super) fn listed(&self) -> Option<&[u32]> {
+        self.narrowed.as_ref()?.listed.as_deref()
+    }
+
+    pub(super) fn tolerations(&self) -> &[Box<str>] {
+        self.narrowed.as_ref().map_or(&[], |it| &it.tolerations)
+    }
+
+    pub(super) fn preferred(&self) -> Option<u32> {
+        self.narrowed.as_ref()?.preferred
     }
 
     /// The group, if that says it all: groups keep count of the workers that are open to everybody.
     pub(super) fn plain_group(&self) -> Option<u32> {
         match self.among {
-            Among::Group(group) if self.tolerations.is_empty() => Some(group),
+            Among::Group(group) if self.listed().is_none() && self.tolerations().is_empty() => {
+                Some(group)
+            }
             _ => None,
         }
     }

@@ -10,14 +10,14 @@ use crate::measure::Random;
 #[derive(Clone, Copy)]
 pub struct Payload {
     pub number: u64,
-    _rest: [u64; 5],
+    _rest: [u64; 2],
 }
 
 impl Payload {
     pub fn new(number: u64) -> Self {
         Self {
             number,
-            _rest: [0; 5],
+            _rest: [0; 2],
         }
     }
 }

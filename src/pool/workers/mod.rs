@@ -4,6 +4,7 @@
 //! rather than computed when asked: a change of load flips a few bits, and only the lanes that
 //! those bits concern are looked at again.
 
+mod choice;
 mod look;
 mod reload;
 
@@ -14,7 +15,7 @@ use std::{
 
 pub(super) use self::look::Busy;
 use super::{
-    eligible::{Among, Eligible, Wanted},
+    eligible::Eligible,
     group::{Group, Load},
     meter::Touched,
 };
@@ -339,187 +340,6 @@ impl Workers {
         self.by_id.values().filter_map(worker)
     }
 
-    /// The ids of the workers that a request may go to, where the policy names them.
-    pub(super) fn ids(&self, wanted: &Wanted<'_>) -> Vec<Arc<str>> {
-        let eligible = self.eligible(wanted);
-        let open = eligible.iter().flat_map(|eligible| self.open(eligible));
-        let id = |worker: u32| Some(&self.workers[worker as usize].configured.as_ref()?.id);
-        open.filter_map(id).cloned().collect()
-    }
-
-    /// The workers that a request may go to; none if it could not go to any of them now even if
-    /// they were idle.
-    pub(super) fn eligible(&self, wanted: &Wanted<'_>) -> Option<Eligible> {
-        let listed = |id: &str| {
-            wanted
-                .allowed_workers
-                .is_none_or(|allowed| allowed.contains(&id))
-        };
-        let among = if let Some(id) = wanted.worker {
-            Among::Pinned(self.index(id).filter(|_| listed(id))?)
-        } else {
-            let group = wanted
-                .model
-                .and_then(|model| self.group_of_model.get(model));
-            let group = group.copied().unwrap_or(ALL);
-            match wanted.allowed_workers {
-                None => Among::Group(group),
-                Some(allowed) => {
-                    let known = allowed.iter().filter_map(|id| self.index(id));
-                    let mut listed: Vec<u32> =
-                        known.filter(|&worker| self.serves(worker, group)).collect();
-                    listed.sort_unstable();
-                    listed.dedup();
-                    Among::Listed(listed.into())
-                }
-            }
-        };
-        let tolerations: Box<[Box<str>]> = match wanted.tolerations {
-            [] => Box::default(),
-            some => some.iter().map(|taint| Box::from(&**taint)).collect(),
-        };
-        let preferred = wanted.preferred.and_then(|id| self.index(id));
-        let preferred = preferred.filter(|&worker| match &among {
-            Among::Pinned(only) => *only == worker,
-            Among::Group(group) => self.serves(worker, *group),
-            Among::Listed(listed) => listed.contains(&worker),
-        });
-        let eligible = Eligible {
-            among,
-            tolerations,
-            preferred,
-        };
-        self.any_open(&eligible).then_some(eligible)
-    }
-
-    fn serves(&self, worker: u32, group: u32) -> bool {
-        self.workers[worker as usize].groups.contains(&group)
-    }
-
-    /// True if some eligible worker takes requests, busy or not.
-    fn any_open(&self, eligible: &Eligible) -> bool {
-        match eligible.plain_group() {
-            Some(group) => self.groups[group as usize].open() > 0,
-            None => self.open(eligible).next().is_some(),
-        }
-    }
-
-    /// True unless all workers that a request could ever go to were removed.
-    pub(super) fn any_left(&self, eligible: &Eligible) -> bool {
-        let left = |&worker: &u32| !self.workers[worker as usize].condition.removed;
-        self.members(&eligible.among).iter().any(left)
-    }
-
-    fn members<'a>(&'a self, among: &'a Among) -> &'a [u32] {
-        match among {
-            Among::Pinned(worker) => std::slice::from_ref(worker),
-            Among::Group(group) => self.groups[*group as usize].members(),
-            Among::Listed(workers) => workers,
-        }
-    }
-
-    /// The eligible workers that take requests, one by one: for what a group does not keep count of.
-    fn open<'a>(&'a self, eligible: &'a Eligible) -> impl Iterator<Item = u32> + 'a {
-        let open = |worker: u32| {
-            self.workers[worker as usize]
-                .condition
-                .open_to(&eligible.tolerations)
-        };
-        self.members(&eligible.among)
-            .iter()
-            .copied()
-            .filter(move |&worker| open(worker))
-    }
-
-    fn busy(&self, class: usize, worker: u32) -> bool {
-        let bar = self.demands[class].bar;
-        bar.is_some_and(|bar| self.bars[bar].busy[worker as usize])
-    }
-
-    /// True if some eligible worker takes requests, and not too many of those are busy for the
-    /// class.
-    pub(super) fn dispatchable(&self, class: usize, eligible: &Eligible) -> bool {
-        if !self.enforced {
-            return true;
-        }
-        let Demand { bar, ratio } = self.demands[class];
-        let Some(bar) = bar else {
-            return self.any_open(eligible);
-        };
-        let (busy, all) = match eligible.plain_group() {
-            Some(group) => {
-                let group = &self.groups[group as usize];
-                (group.busy(bar), group.open())
-            }
-            None => self.open(eligible).fold((0, 0), |(busy, all), worker| {
-                (
-                    busy + usize::from(self.bars[bar].busy[worker as usize]),
-                    all + 1,
-                )
-            }),
-        };
-        // The quotient, because it rounds to the very number the policy wrote: 55 of 100 is 0.55,
-        // while 0.55 * 100 is more than 55.
-        busy < all && (busy as f64 / all as f64) < ratio
-    }
-
-    /// The worker that a request is given where nobody has to wait for one.
-    pub(super) fn choose_regardless(&mut self, class: usize, eligible: Option<&Eligible>) -> u32 {
-        let idle = eligible.and_then(|eligible| self.choose(class, eligible));
-        let least = |&worker: &u32| self.workers[worker as usize].load(worker);
-        let chosen = idle.or_else(|| self.open(eligible?).min_by_key(least));
-        chosen.unwrap_or_else(|| self.nowhere())
-    }
-
-    /// Stands for the worker of requests that no worker may serve.
-    fn nowhere(&mut self) -> u32 {
-        let known = self.workers.iter().position(Worker::is_nowhere);
-        known.unwrap_or_else(|| {
-            self.workers.push(Worker::idle(None, Vec::new()));
-            for bar in &mut self.bars {
-                bar.busy.push(false);
-            }
-            self.workers.len() - 1
-        }) as u32
-    }
-
-    /// True if a request of the class could go now that may go to any worker.
-    pub(super) fn open_to(&self, class: usize) -> bool {
-        let any = Eligible {
-            among: Among::Group(ALL),
-            tolerations: Box::default(),
-            preferred: None,
-        };
-        self.dispatchable(class, &any)
-    }
-
-    /// The worker that a request is given: the one it prefers, or the least loaded of those that are
-    /// eligible, take requests and are not busy for the class.
-    pub(super) fn choose(&self, class: usize, eligible: &Eligible) -> Option<u32> {
-        let preferred = eligible.preferred.filter(|&worker| {
-            let condition = &self.workers[worker as usize].condition;
-            condition.open_to(&eligible.tolerations) && !self.busy(class, worker)
-        });
-        preferred.or_else(|| self.least_loaded(class, eligible))
-    }
-
-    fn least_loaded(&self, class: usize, eligible: &Eligible) -> Option<u32> {
-        match eligible.plain_group() {
-            Some(group) => {
-                let by_load = self.groups[group as usize].by_load();
-                by_load
-                    .into_iter()
-                    .find(|&worker| !self.busy(class, worker))
-            }
-            None => {
-                let idle = self
-                    .open(eligible)
-                    .filter(|&worker| !self.busy(class, worker));
-                idle.min_by_key(|&worker| self.workers[worker as usize].load(worker))
-            }
-        }
-    }
-
     /// Gives a worker a request; its uncached tokens are prefill until its first byte.
     pub(super) fn start(&mut self, worker: u32, uncached: u64) -> Flipped {
         self.change(worker, |worker| {
@@ -584,32 +404,6 @@ impl Workers {
 
     pub(super) fn is_unselected(&self, worker: u32) -> bool {
         self.workers[worker as usize].condition.unselected
-    }
-
-    /// True if the profile in force leaves out whatever a request could go to.
-    pub(super) fn all_unselected(&self, eligible: &Eligible) -> bool {
-        self.members(&eligible.among)
-            .iter()
-            .all(|&worker| self.is_unselected(worker))
-    }
-
-    /// Whether what is kept up to date says of a class the same as each worker asked anew.
-    #[cfg(test)]
-    pub(super) fn agree(&self, class: usize, eligible: &Eligible) -> bool {
-        let Demand { bar, ratio } = self.demands[class];
-        let open: Vec<u32> = self.open(eligible).collect();
-        let busy = |&worker: &u32| {
-            bar.is_some_and(|bar| self.workers[worker as usize].exceeds(&self.bars[bar].threshold))
-        };
-        let all = open.len();
-        let (busy, idle): (Vec<u32>, Vec<u32>) = open.into_iter().partition(busy);
-        let dispatchable =
-            !idle.is_empty() && (bar.is_none() || (busy.len() as f64 / all as f64) < ratio);
-        let least = idle
-            .into_iter()
-            .min_by_key(|&worker| self.workers[worker as usize].load(worker));
-        self.dispatchable(class, eligible) == dispatchable
-            && self.least_loaded(class, eligible) == least
     }
 
     /// The prefill of each worker, in tokens.

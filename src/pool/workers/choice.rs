@@ -1,0 +1,204 @@
+//! Which workers a request may go to, whether it may go now, and to which of them.
+
+use std::sync::Arc;
+
+use super::{ALL, Demand, Worker, Workers};
+use crate::pool::eligible::{Among, Eligible, Wanted};
+
+impl Workers {
+    /// The ids of the workers that a request may go to, where the policy names them.
+    pub(in crate::pool) fn ids(&self, wanted: &Wanted<'_>) -> Vec<Arc<str>> {
+        let eligible = self.eligible(wanted);
+        let open = eligible.iter().flat_map(|eligible| self.open(eligible));
+        let id = |worker: u32| Some(&self.workers[worker as usize].configured.as_ref()?.id);
+        open.filter_map(id).cloned().collect()
+    }
+
+    /// The workers that a request may go to; none if it could not go to any of them now even if
+    /// they were idle.
+    pub(in crate::pool) fn eligible(&self, wanted: &Wanted<'_>) -> Option<Eligible> {
+        let (among, listed) = if let Some(id) = wanted.worker {
+            let allowed = wanted.allowed_workers;
+            let listed = allowed.is_none_or(|allowed| allowed.contains(&id));
+            (Among::Pinned(self.index(id).filter(|_| listed)?), None)
+        } else {
+            let model = wanted.model;
+            let group = model.and_then(|model| self.group_of_model.get(model));
+            let group = group.copied().unwrap_or(ALL);
+            let allowed = wanted.allowed_workers;
+            let listed = allowed.map(|allowed| self.listed(allowed, group));
+            (Among::Group(group), listed)
+        };
+        let preferred = wanted.preferred.and_then(|id| self.index(id));
+        let preferred = preferred.filter(|worker| match (among, &listed) {
+            (Among::Pinned(only), _) => only == *worker,
+            (Among::Group(_), Some(listed)) => listed.contains(worker),
+            (Among::Group(group), None) => self.serves(*worker, group),
+        });
+        let eligible = Eligible::new(among, listed, wanted.tolerations, preferred);
+        self.any_open(&eligible).then_some(eligible)
+    }
+
+    /// Those of an allow-list that are in a group.
+    fn listed(&self, allowed: &[&str], group: u32) -> Box<[u32]> {
+        let known = allowed.iter().filter_map(|id| self.index(id));
+        let mut listed: Vec<u32> = known.filter(|&worker| self.serves(worker, group)).collect();
+        listed.sort_unstable();
+        listed.dedup();
+        listed.into()
+    }
+
+    fn serves(&self, worker: u32, group: u32) -> bool {
+        self.workers[worker as usize].groups.contains(&group)
+    }
+
+    /// True if some eligible worker takes requests, busy or not.
+    fn any_open(&self, eligible: &Eligible) -> bool {
+        match eligible.plain_group() {
+            Some(group) => self.groups[group as usize].open() > 0,
+            None => self.open(eligible).next().is_some(),
+        }
+    }
+
+    /// True unless all workers that a request could ever go to were removed.
+    pub(in crate::pool) fn any_left(&self, eligible: &Eligible) -> bool {
+        let left = |&worker: &u32| !self.workers[worker as usize].condition.removed;
+        self.members(eligible).iter().any(left)
+    }
+
+    fn members<'a>(&'a self, eligible: &'a Eligible) -> &'a [u32] {
+        match (&eligible.among, eligible.listed()) {
+            (Among::Pinned(worker), _) => std::slice::from_ref(worker),
+            (Among::Group(_), Some(listed)) => listed,
+            (Among::Group(group), None) => self.groups[*group as usize].members(),
+        }
+    }
+
+    /// The eligible workers that take requests, one by one: for what a group does not keep count of.
+    pub(super) fn open<'a>(&'a self, eligible: &'a Eligible) -> impl Iterator<Item = u32> + 'a {
+        let open = |worker: u32| {
+            self.workers[worker as usize]
+                .condition
+                .open_to(eligible.tolerations())
+        };
+        self.members(eligible)
+            .iter()
+            .copied()
+            .filter(move |&worker| open(worker))
+    }
+
+    pub(super) fn busy(&self, class: usize, worker: u32) -> bool {
+        let bar = self.demands[class].bar;
+        bar.is_some_and(|bar| self.bars[bar].busy[worker as usize])
+    }
+
+    /// True if some eligible worker takes requests, and not too many of those are busy for the
+    /// class.
+    pub(in crate::pool) fn dispatchable(&self, class: usize, eligible: &Eligible) -> bool {
+        if !self.enforced {
+            return true;
+        }
+        let Demand { bar, ratio } = self.demands[class];
+        let Some(bar) = bar else {
+            return self.any_open(eligible);
+        };
+        let (busy, all) = match eligible.plain_group() {
+            Some(group) => {
+                let group = &self.groups[group as usize];
+                (group.busy(bar), group.open())
+            }
+            None => self.open(eligible).fold((0, 0), |(busy, all), worker| {
+                (
+                    busy + usize::from(self.bars[bar].busy[worker as usize]),
+                    all + 1,
+                )
+            }),
+        };
+        // The quotient, because it rounds to the very number the policy wrote: 55 of 100 is 0.55,
+        // while 0.55 * 100 is more than 55.
+        busy < all && (busy as f64 / all as f64) < ratio
+    }
+
+    /// The worker that a request is given where nobody has to wait for one.
+    pub(in crate::pool) fn choose_regardless(
+        &mut self,
+        class: usize,
+        eligible: Option<&Eligible>,
+    ) -> u32 {
+        let idle = eligible.and_then(|eligible| self.choose(class, eligible));
+        let least = |&worker: &u32| self.workers[worker as usize].load(worker);
+        let chosen = idle.or_else(|| self.open(eligible?).min_by_key(least));
+        chosen.unwrap_or_else(|| self.nowhere())
+    }
+
+    /// Stands for the worker of requests that no worker may serve.
+    fn nowhere(&mut self) -> u32 {
+        let known = self.workers.iter().position(Worker::is_nowhere);
+        known.unwrap_or_else(|| {
+            self.workers.push(Worker::idle(None, Vec::new()));
+            for bar in &mut self.bars {
+                bar.busy.push(false);
+            }
+            self.workers.len() - 1
+        }) as u32
+    }
+
+    /// True if a request of the class could go now that may go to any worker.
+    pub(in crate::pool) fn open_to(&self, class: usize) -> bool {
+        let any = Eligible::new(Among::Group(ALL), None, &[], None);
+        self.dispatchable(class, &any)
+    }
+
+    /// The worker that a request is given: the one it prefers, or the least loaded of those that are
+    /// eligible, take requests and are not busy for the class.
+    pub(in crate::pool) fn choose(&self, class: usize, eligible: &Eligible) -> Option<u32> {
+        let preferred = eligible.preferred().filter(|&worker| {
+            let condition = &self.workers[worker as usize].condition;
+            condition.open_to(eligible.tolerations()) && !self.busy(class, worker)
+        });
+        preferred.or_else(|| self.least_loaded(class, eligible))
+    }
+
+    fn least_loaded(&self, class: usize, eligible: &Eligible) -> Option<u32> {
+        match eligible.plain_group() {
+            Some(group) => {
+                let by_load = self.groups[group as usize].by_load();
+                by_load
+                    .into_iter()
+                    .find(|&worker| !self.busy(class, worker))
+            }
+            None => {
+                let idle = self
+                    .open(eligible)
+                    .filter(|&worker| !self.busy(class, worker));
+                idle.min_by_key(|&worker| self.workers[worker as usize].load(worker))
+            }
+        }
+    }
+
+    /// True if the profile in force leaves out whatever a request could go to.
+    pub(in crate::pool) fn all_unselected(&self, eligible: &Eligible) -> bool {
+        self.members(eligible)
+            .iter()
+            .all(|&worker| self.is_unselected(worker))
+    }
+
+    /// Whether what is kept up to date says of a class the same as each worker asked anew.
+    #[cfg(test)]
+    pub(in crate::pool) fn agree(&self, class: usize, eligible: &Eligible) -> bool {
+        let Demand { bar, ratio } = self.demands[class];
+        let open: Vec<u32> = self.open(eligible).collect();
+        let busy = |&worker: &u32| {
+            bar.is_some_and(|bar| self.workers[worker as usize].exceeds(&self.bars[bar].threshold))
+        };
+        let all = open.len();
+        let (busy, idle): (Vec<u32>, Vec<u32>) = open.into_iter().partition(busy);
+        let dispatchable =
+            !idle.is_empty() && (bar.is_none() || (busy.len() as f64 / all as f64) < ratio);
+        let least = idle
+            .into_iter()
+            .min_by_key(|&worker| self.workers[worker as usize].load(worker));
+        self.dispatchable(class, eligible) == dispatchable
+            && self.least_loaded(class, eligible) == least
+    }
+}
