@@ -1,7 +1,5 @@
 //! A set of class indices.
 
-use std::iter;
-
 /// Indices below a fixed end, one bit each, which are gone through in order: a class that is not
 /// in the set costs a scan next to nothing.
 #[derive(Clone, Debug)]
@@ -37,21 +35,47 @@ impl Indices {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.from(0)
+        self.around(0)
     }
 
     /// All of them once around, the first one that is not below `start` first.
-    pub(super) fn around(&self, start: usize) -> impl Iterator<Item = usize> + '_ {
-        let wrapped = self.from(0).take_while(move |&index| index < start);
-        self.from(start).chain(wrapped)
+    pub(super) fn around(&self, start: usize) -> Around<'_> {
+        Around {
+            set: self,
+            start,
+            next: start,
+            wrapped: false,
+        }
     }
+}
 
-    fn from(&self, mut start: usize) -> impl Iterator<Item = usize> + '_ {
-        iter::from_fn(move || {
-            let index = self.next(start)?;
-            start = index + 1;
-            Some(index)
-        })
+/// The indices of a set once around.
+#[derive(Debug)]
+pub(super) struct Around<'a> {
+    set: &'a Indices,
+    start: usize,
+    next: usize,
+    wrapped: bool,
+}
+
+impl Iterator for Around<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        loop {
+            match self.set.next(self.next) {
+                Some(index) if !self.wrapped || index < self.start => {
+                    self.next = index + 1;
+                    return Some(index);
+                }
+                _ if self.wrapped => return None,
+                _ => {
+                    self.wrapped = true;
+                    self.next = 0;
+                }
+            }
+        }
     }
 }
 

@@ -232,11 +232,7 @@ impl<T> Schedule<T> {
                 None => {}
             }
         }
-        if let Some(class) = self.scan() {
-            return Some(class);
-        }
-        self.credit_rounds_without_progress()?;
-        self.scan()
+        self.scan().or_else(|| self.skip_rounds_without_progress())
     }
 
     /// One round: every dispatchable class from the cursor on, until one can pay.
@@ -260,21 +256,30 @@ impl<T> Schedule<T> {
         None
     }
 
-    /// Credits the rounds in which plain round robin would serve nobody, all at once: one fewer
-    /// than the least number of rounds that lets some class pay.
-    fn credit_rounds_without_progress(&mut self) -> Option<()> {
-        let Self { classes, ready, .. } = self;
-        let rounds = |index: usize| {
-            let class = &classes[index];
-            let missing = class.price()?.saturating_sub(class.deficit).max(0);
-            // Rounded up; the sum of two numbers below 2^65 at most.
-            let quantum = i128::from(class.quantum);
-            Some(missing.saturating_add(quantum - 1) / quantum)
-        };
-        let idle = ready.iter().filter_map(rounds).min()?.saturating_sub(1);
-        if idle > 0 {
-            ready.iter().for_each(|index| classes[index].credit(idle));
+    /// Credits the rounds in which plain round robin would serve nobody, all at once, and the next one up
+    /// to the first class that can pay then: that is the answer.
+    fn skip_rounds_without_progress(&mut self) -> Option<usize> {
+        let Self {
+            classes,
+            ready,
+            cursor,
+            ..
+        } = self;
+        let mut fewest: Option<(u128, usize)> = None;
+        for index in ready.around(*cursor) {
+            let rounds = classes[index].rounds_to_go()?;
+            if fewest.is_none_or(|(least, _)| rounds < least) {
+                fewest = Some((rounds, index));
+            }
         }
-        Some(())
+        let (rounds, first) = fewest?;
+        let mut rounds = rounds as i128;
+        for index in ready.around(*cursor) {
+            classes[index].credit(rounds);
+            if index == first {
+                rounds -= 1;
+            }
+        }
+        Some(first)
     }
 }
