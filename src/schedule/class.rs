@@ -101,14 +101,19 @@ impl Class {
         self.candidate.map(|(_, head)| head.cost.into())
     }
 
-    /// The number of quanta with which it can pay for its candidate, which it cannot without.
-    pub(super) fn rounds_to_go(&self) -> Option<u128> {
+    /// The number of quanta with which it can pay for its candidate, if that is fewer than `most`.
+    pub(super) fn rounds_to_go(&self, most: u128) -> Option<u128> {
         let missing = self.price()?.saturating_sub(self.deficit).max(1) as u128;
-        Some(match u64::try_from(missing) {
-            // In a fraction of the time that it takes to divide numbers of 128 bits.
+        // A division takes many times as long as a product, and one of 128 bits some times more.
+        let too_few = |rounds| u128::from(rounds) * u128::from(self.quantum) < missing;
+        if u64::try_from(most - 1).is_ok_and(too_few) {
+            return None;
+        }
+        let rounds = match u64::try_from(missing) {
             Ok(missing) => missing.div_ceil(self.quantum).into(),
             Err(_) => missing.div_ceil(self.quantum.into()),
-        })
+        };
+        Some(rounds).filter(|&rounds| rounds < most)
     }
 
     /// Its next `limit` requests in the order in which it would serve them, and as many of those that
@@ -176,6 +181,11 @@ impl Class {
     pub(super) fn keys(&self, spots: &Spots) -> impl Iterator<Item = Key> {
         let lanes = [&self.shared].into_iter().chain(self.exact.values());
         lanes.flat_map(|lane| lane.keys(spots))
+    }
+
+    #[cfg(test)]
+    pub(super) fn exact_lanes(&self) -> usize {
+        self.exact.len()
     }
 
     #[cfg(test)]

@@ -142,6 +142,39 @@ mod tests {
     }
 
     #[test]
+    fn a_label_counts_those_who_wait_and_were_served_until_it_is_forgotten() {
+        let mut clients = Clients::default();
+        let known = |clients: &Clients| -> Vec<(String, usize, u64)> {
+            let label =
+                |(label, _, waiting, served): (&str, _, _, _)| (label.to_owned(), waiting, served);
+            clients.iter().map(label).collect()
+        };
+        let leave = |clients: &mut Clients, id, served| {
+            if served {
+                clients.serve(id);
+            }
+            clients.leave(id);
+        };
+        assert_eq!(known(&clients), []);
+        let a = clients.join(Some("a"));
+        clients.join(Some("a"));
+        clients.join(Some("a"));
+        let shared = clients.join(None);
+        clients.join(None);
+        leave(&mut clients, a, true);
+        leave(&mut clients, a, true);
+        leave(&mut clients, shared, true);
+        let expected = [("default".to_owned(), 1, 1), ("a".to_owned(), 1, 2)];
+        assert_eq!(known(&clients), expected);
+
+        leave(&mut clients, a, false);
+        leave(&mut clients, shared, false);
+        assert_eq!(known(&clients), [("default".to_owned(), 0, 1)]);
+        clients.join(Some("a"));
+        assert_eq!(known(&clients)[1], ("a".to_owned(), 1, 0), "it begins anew");
+    }
+
+    #[test]
     fn the_thirty_third_label_joins_the_shared_bucket_until_one_is_forgotten() {
         let mut clients = Clients::default();
         let ids: Vec<_> = (0..32)

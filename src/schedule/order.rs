@@ -155,6 +155,13 @@ mod tests {
     }
 
     #[test]
+    fn a_new_score_changes_neither_tier_nor_arrival() {
+        let rank = Rank::new(7, fcfs(1, 0.0), 3);
+        assert_eq!(rank.rescored(fcfs(9, 0.0)), Rank::new(7, fcfs(9, 0.0), 3));
+        assert_eq!(rank.strict_priority(), 7);
+    }
+
+    #[test]
     fn tier_then_score_then_arrival() {
         let rank = |tier, score, sequence| Rank::new(tier, score, sequence);
         assert!(rank(9, fcfs(9, 0.0), 9) < rank(5, fcfs(0, 0.0), 0));

@@ -265,15 +265,14 @@ impl<T> Schedule<T> {
             cursor,
             ..
         } = self;
-        let mut fewest: Option<(u128, usize)> = None;
+        let (mut fewest, mut first) = (u128::MAX, None);
         for index in ready.around(*cursor) {
-            let rounds = classes[index].rounds_to_go()?;
-            if fewest.is_none_or(|(least, _)| rounds < least) {
-                fewest = Some((rounds, index));
+            if let Some(rounds) = classes[index].rounds_to_go(fewest) {
+                (fewest, first) = (rounds, Some(index));
             }
         }
-        let (rounds, first) = fewest?;
-        let mut rounds = rounds as i128;
+        let first = first?;
+        let mut rounds = fewest as i128;
         for index in ready.around(*cursor) {
             classes[index].credit(rounds);
             if index == first {

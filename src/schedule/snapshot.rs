@@ -55,6 +55,7 @@ mod tests {
             let snapshot = Snapshot::new(raw, cached);
             assert_eq!(snapshot.uncached(), uncached, "{raw} - {cached}");
             assert_eq!(snapshot.cost(), cost, "{raw} - {cached}");
+            assert_eq!(snapshot.cached(), cached.min(raw), "{raw} - {cached}");
         }
     }
 }

@@ -7,6 +7,9 @@ use proptest::{prelude::*, test_runner::RngSeed};
 use super::*;
 use crate::config::{FairUnit, QueuePolicy};
 
+mod look;
+mod rearrange;
+
 /// Lanes that are blocked, by class.
 #[derive(Clone, Debug, Default)]
 struct Blocked(BTreeSet<(usize, LaneId)>);
@@ -192,6 +195,21 @@ impl Pair {
         }
     }
 
+    fn go(&mut self, operation: &Operation) {
+        let classes = self.model.quanta.len();
+        match operation {
+            Operation::Arrive(class, arrival) => self.push(class % classes, arrival),
+            Operation::Serve => {
+                self.serve();
+            }
+            Operation::Cancel(which) => self.cancel(*which),
+            Operation::Charge(class, tokens) => self.charge(class % classes, *tokens),
+            Operation::Block(class, number, blocked) => {
+                self.block(class % classes, lane(*number), *blocked);
+            }
+        }
+    }
+
     fn push(&mut self, class: usize, arrival: &Arrival) {
         let id = self.keys.len();
         let lane = lane(arrival.lane);
@@ -264,11 +282,42 @@ impl Pair {
         } else {
             self.blocked.0.remove(&(class, lane));
         }
-        self.schedule.recheck(class, lane, &self.blocked);
+        match lane {
+            LaneId::Worker(worker) => self.schedule.recheck_worker(worker, &self.blocked),
+            LaneId::Shared => self.schedule.recheck(class, lane, &self.blocked),
+        }
     }
 
-    fn check(&self) {
+    fn check(&mut self) {
+        assert_eq!(self.schedule.cursor(), self.model.cursor);
+        assert_eq!(self.schedule.burst(), self.model.burst);
+        let classes = 0..self.model.queues.len();
+        let backlogged = classes
+            .clone()
+            .filter(|&class| !self.model.queues[class].is_empty());
+        assert!(self.schedule.backlogged().eq(backlogged));
+        let dispatchable = classes
+            .clone()
+            .any(|class| self.model.candidate(class, &self.blocked).is_some());
+        assert_eq!(self.schedule.is_dispatchable(), dispatchable);
+        let waiting: BTreeSet<usize> = self
+            .schedule
+            .entries()
+            .map(|entry| entry.payload.id)
+            .collect();
+        assert!(
+            waiting
+                .into_iter()
+                .eq((0..self.keys.len()).filter(|&id| self.keys[id].is_some()))
+        );
+
         for (class, queue) in self.model.queues.iter().enumerate() {
+            let exact: BTreeSet<LaneId> = queue.iter().map(|queued| queued.lane).collect();
+            assert_eq!(
+                self.schedule.classes[class].exact_lanes(),
+                exact.iter().filter(|&&lane| lane != LaneId::Shared).count(),
+                "an empty lane is not kept"
+            );
             assert_eq!(
                 self.schedule.deficit(class),
                 self.model.deficits[class],
@@ -360,17 +409,7 @@ proptest! {
     fn order_and_deficits_equal_those_of_plain_round_robin((quanta, operations) in scenario()) {
         let mut pair = Pair::new(&quanta);
         for operation in &operations {
-            match operation {
-                Operation::Arrive(class, arrival) => pair.push(class % quanta.len(), arrival),
-                Operation::Serve => {
-                    pair.serve();
-                }
-                Operation::Cancel(which) => pair.cancel(*which),
-                Operation::Charge(class, tokens) => pair.charge(class % quanta.len(), *tokens),
-                Operation::Block(class, number, blocked) => {
-                    pair.block(class % quanta.len(), lane(*number), *blocked);
-                }
-            }
+            pair.go(operation);
             pair.check();
         }
         let mut previews = Vec::new();
