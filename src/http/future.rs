@@ -143,37 +143,48 @@ where
         let this = self.project();
         let mut state = this.state;
         loop {
-            let next = match state.as_mut().project() {
+            // What ran or waited is dropped in the order of its fields: the slot last. Each state is set
+            // where it is made, since a request is large.
+            match state.as_mut().project() {
                 StateProj::Parked { pending, ticket } => match ticket.poll_granted(cx) {
                     Poll::Ready(Ok(permit)) => {
                         if let Some(request) = &mut pending.request {
                             request.body_mut().end_read_ahead();
                         }
-                        State::Ready {
-                            pending: pending.take(),
-                            slot: Slot::Own(permit),
-                        }
+                        let pending = pending.take();
+                        let slot = Slot::Own(permit);
+                        state.set(State::Ready { pending, slot });
                     }
-                    Poll::Ready(Err(refused)) => turned_away_by(refused_by(refused, ticket)),
+                    Poll::Ready(Err(refused)) => {
+                        let rejection = refused_by(refused, ticket);
+                        state.set(turned_away_by(rejection));
+                    }
                     Poll::Pending => {
                         // The grant first: once it is there, the body is the inner service's.
                         let request = pending.request.as_mut();
                         match request.map(|request| request.body_mut().poll_read_ahead(cx)) {
                             Some(Err(_)) => {
                                 ticket.abandon(Code::RequestBody);
-                                turned_away_by(unreadable(ticket))
+                                let rejection = unreadable(ticket);
+                                state.set(turned_away_by(rejection));
                             }
                             Some(Ok(())) | None => return Poll::Pending,
                         }
                     }
                 },
                 StateProj::Ready { pending, slot } => match slot.poll_revoked(cx) {
-                    Poll::Ready((reason, grant)) => turned_away_by(revoked(reason, grant)),
+                    Poll::Ready((reason, grant)) => {
+                        let rejection = revoked(reason, grant);
+                        state.set(turned_away_by(rejection));
+                    }
                     Poll::Pending => {
                         if let Err(error) = ready!(slot.run(|| pending.poll_ready(cx))) {
                             slot.reach(Stage::Failed);
                             state.set(State::Done);
                             return Poll::Ready(Err(error));
+                        }
+                        if let Some(request) = &mut pending.request {
+                            tell(request, slot, this.cache);
                         }
                         // Taken out in this order, so that a panic in `call` drops the service
                         // before the slot, and both at once.
@@ -181,15 +192,19 @@ where
                         match (pending.service.take(), pending.request.take()) {
                             (Some(mut service), Some(request)) => {
                                 slot.reach(Stage::Running);
-                                let future = service.call(tell(request, &slot, this.cache));
-                                State::Running { future, slot }
+                                let future = service.call(request);
+                                state.set(State::Running { future, slot });
                             }
-                            _ => State::Done,
+                            // `call` panicked before.
+                            _ => state.set(State::Done),
                         }
                     }
                 },
                 StateProj::Running { future, slot } => match slot.poll_revoked(cx) {
-                    Poll::Ready((reason, grant)) => turned_away_by(revoked(reason, grant)),
+                    Poll::Ready((reason, grant)) => {
+                        let rejection = revoked(reason, grant);
+                        state.set(turned_away_by(rejection));
+                    }
                     Poll::Pending => {
                         let result = ready!(slot.run(|| future.poll(cx)));
                         let slot = std::mem::replace(slot, Slot::None);
@@ -205,12 +220,10 @@ where
                     Some(rejection) => {
                         return Poll::Ready(Ok(turned_away(rejection, this.respond)));
                     }
-                    None => State::Done,
+                    None => state.set(State::Done),
                 },
                 StateProj::Done => panic!("`ResponseFuture` polled after completion"),
-            };
-            // What ran or waited is dropped in the order of its fields: the slot last.
-            state.set(next);
+            }
         }
     }
 }
@@ -252,11 +265,11 @@ fn revoked(revoked: Revoked, grant: &Grant) -> Rejection {
 }
 
 /// Tells a request how it was admitted, its span, and the cache where it goes.
-fn tell<B>(mut request: Request<B>, slot: &Slot, cache: &impl CachedTokens) -> Request<B> {
+fn tell<B>(request: &mut Request<B>, slot: &Slot, cache: &impl CachedTokens) {
     if let Some(grant) = slot.grant() {
         let worker = grant.worker();
         if let Some(worker) = worker {
-            cache.dispatched(&request, &worker.id);
+            cache.dispatched(request, &worker.id);
         }
         trace::admitted(
             &grant.class().name,
@@ -267,7 +280,6 @@ fn tell<B>(mut request: Request<B>, slot: &Slot, cache: &impl CachedTokens) -> R
         let admission = Admission::new(Arc::clone(grant));
         request.extensions_mut().insert(admission);
     }
-    request
 }
 
 const CLASS: HeaderName = HeaderName::from_static("x-policy-queue-class");
