@@ -61,6 +61,18 @@ fn a_panic_in_call_gives_the_slot_back_even_if_the_future_is_kept() {
 }
 
 #[test]
+fn a_future_whose_call_panicked_says_that_it_is_over_when_it_is_polled_again() {
+    let mut scene = Scene::one_slot();
+    let (mut first, _second) = granted(&mut scene);
+    scene.desk.trouble(Trouble::CallPanics);
+    panics(|| first.polled.poll());
+    let again = catch_unwind(AssertUnwindSafe(|| first.polled.poll()));
+    let panic = again.err().expect("a panic, and no endless loop");
+    let text = panic.downcast_ref::<&str>().copied();
+    assert_eq!(text, Some("`ResponseFuture` polled after completion"));
+}
+
+#[test]
 fn a_panic_in_the_inner_future_gives_the_slot_back() {
     let mut scene = Scene::one_slot();
     let (mut first, mut second) = granted(&mut scene);
