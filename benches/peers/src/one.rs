@@ -37,6 +37,32 @@ impl<B> Service<Request<B>> for Noop {
     }
 }
 
+/// What other middleware may have put into the extensions of a message.
+#[derive(Clone, Copy)]
+struct Mark;
+
+/// The same, with a response that has extensions already.
+#[derive(Clone, Copy)]
+pub struct Marking;
+
+impl<B> Service<Request<B>> for Marking {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request<B>>::poll_ready(&mut Noop, cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let answer = Noop.call(request).into_inner();
+        ready(answer.map(|mut response| {
+            response.extensions_mut().insert(Mark);
+            response
+        }))
+    }
+}
+
 /// Slots that are enough for everybody.
 const MANY: usize = 1000;
 
@@ -45,18 +71,31 @@ pub fn ours() -> PolicyQueue<Noop> {
     limited(MANY, MANY)
 }
 
+/// The same around another service.
+pub fn ours_around<S>(inner: S) -> PolicyQueue<S> {
+    layer(MANY, MANY).layer(inner)
+}
+
 /// The layer, with so many slots, and room for so many to wait.
 pub fn limited(slots: usize, waiting: usize) -> PolicyQueue<Noop> {
+    layer(slots, waiting).layer(Noop)
+}
+
+fn layer(slots: usize, waiting: usize) -> PolicyQueueLayer {
     let policy: PolicyConfig = format!(
         "dominions: [{{id: pool, kind: remote, max_concurrency: {slots}, max_queue: {waiting}}}]"
     )
     .parse()
     .expect("the policy is valid");
-    PolicyQueueLayer::new(policy).layer(Noop)
+    PolicyQueueLayer::new(policy)
 }
 
 pub fn towers() -> ConcurrencyLimit<Noop> {
-    ConcurrencyLimit::new(Noop, MANY)
+    towers_around(Noop)
+}
+
+pub fn towers_around<S>(inner: S) -> ConcurrencyLimit<S> {
+    ConcurrencyLimit::new(inner, MANY)
 }
 
 /// A whole request: the service's readiness, the response's head, and the body to the end.
@@ -65,9 +104,28 @@ where
     S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
     B: Body,
 {
+    send(service, Request::new(Empty::new()));
+}
+
+/// The same with a request that has extensions already.
+pub fn marked_request<S, B>(service: &mut S)
+where
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
+    B: Body,
+{
+    let mut request = Request::new(Empty::new());
+    request.extensions_mut().insert(Mark);
+    send(service, request);
+}
+
+fn send<S, B>(service: &mut S, request: Request<RequestBody>)
+where
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
+    B: Body,
+{
     let cx = &mut Context::from_waker(Waker::noop());
     assert!(service.poll_ready(cx).is_ready());
-    let Poll::Ready(Ok(response)) = pin!(service.call(Request::new(Empty::new()))).poll(cx) else {
+    let Poll::Ready(Ok(response)) = pin!(service.call(request)).poll(cx) else {
         panic!("a slot is free");
     };
     let mut body = pin!(response.into_body());

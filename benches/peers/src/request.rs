@@ -9,7 +9,7 @@ use tower::Service;
 use crate::{
     alloc::counted,
     measure::{each, medians, nanos},
-    one::{self, Noop, RequestBody},
+    one::{self, Marking, Noop, RequestBody},
     table::{Figure::*, Promise::*, Row},
 };
 
@@ -37,6 +37,33 @@ pub fn rows() -> Vec<Row> {
         Row::new(
             "  its allocations",
             Allocations(calls as f64 / TIMES as f64),
+        )
+        .holds(AtMost(Allocations(3.0))),
+    );
+
+    let mut marked_ours = one::ours_around(Marking);
+    let (mut marked_towers, mut marked_bare) = (one::towers_around(Marking), Marking);
+    let [a, b] = medians(
+        401,
+        [
+            &mut || each(500, || one::marked_request(&mut marked_ours)),
+            &mut || each(500, || one::marked_request(&mut marked_towers)),
+        ],
+    );
+    rows.push(
+        Row::new("the same, messages that have extensions already", Nanos(a))
+            .against("ConcurrencyLimit", Nanos(b)),
+    );
+    let allocations = |request: &mut dyn FnMut()| {
+        let ((), calls, _) = counted(|| (0..TIMES).for_each(|_| request()));
+        calls as f64 / TIMES as f64
+    };
+    let with = allocations(&mut || one::marked_request(&mut marked_ours));
+    let without = allocations(&mut || one::marked_request(&mut marked_bare));
+    rows.push(
+        Row::new(
+            "  its allocations beyond those of the service",
+            Allocations(with - without),
         )
         .holds(AtMost(Allocations(3.0))),
     );
