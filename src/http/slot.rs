@@ -28,6 +28,7 @@ pub(super) enum Slot {
 }
 
 impl Slot {
+    #[inline]
     pub(super) fn grant(&self) -> Option<&Arc<Grant>> {
         match self {
             Self::Own(permit) => Some(permit.grant()),
@@ -45,6 +46,7 @@ impl Slot {
     }
 
     /// Ready once the slot was taken back; whoever runs under it must stop then.
+    #[inline]
     pub(super) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<(Revoked, &Grant)> {
         match self {
             Self::Own(permit) => {
@@ -56,6 +58,7 @@ impl Slot {
     }
 
     /// The request has come this far.
+    #[inline]
     pub(super) fn reach(&self, stage: Stage) {
         if let Self::Own(permit) = self {
             permit.grant().reach(stage);
@@ -113,6 +116,7 @@ impl Slot {
     }
 
     /// Bytes of the response came.
+    #[inline]
     pub(super) fn read_output(&mut self, bytes: &[u8]) {
         if let Self::Own(permit) = self {
             permit.read_output(bytes);

@@ -41,16 +41,14 @@ impl Group {
         self.busy[bar]
     }
 
-    /// The open members, the least loaded first.
-    pub(super) fn by_load(&self) -> impl Iterator<Item = u32> + '_ {
-        let only = if self.is_ordered() {
-            None
-        } else {
-            self.members.first()
-        };
-        let only = only.filter(|_| self.open > 0).copied();
-        only.into_iter()
-            .chain(self.by_load.iter().map(|&(_, _, worker)| worker))
+    /// The least loaded of the open members for which `fits` holds.
+    pub(super) fn least_loaded(&self, mut fits: impl FnMut(u32) -> bool) -> Option<u32> {
+        if self.is_ordered() {
+            let mut by_load = self.by_load.iter().map(|&(_, _, worker)| worker);
+            return by_load.find(|&worker| fits(worker));
+        }
+        let only = self.members.first().copied().filter(|_| self.open > 0);
+        only.filter(|&worker| fits(worker))
     }
 
     /// Adds a member that is open and idle. `state` tells a member's load, and whether it is open.

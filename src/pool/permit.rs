@@ -72,6 +72,7 @@ impl Grant {
     }
 
     /// The request has come this far. It does not come back: what is over is over.
+    #[inline]
     pub(crate) fn reach(&self, stage: Stage) {
         if self.stage() < Stage::Completed {
             self.stage.store(stage as u8, Ordering::Release);
@@ -263,6 +264,7 @@ impl Permit {
         }
     }
 
+    #[inline]
     pub(crate) fn grant(&self) -> &Arc<Grant> {
         &self.grant
     }
@@ -281,6 +283,7 @@ impl Permit {
     }
 
     /// Bytes of the response came.
+    #[inline]
     pub(crate) fn read_output(&mut self, bytes: &[u8]) {
         if let Some(output) = &mut self.output {
             output.read(bytes);
@@ -304,7 +307,15 @@ impl Permit {
 
     /// Ready once the slot was taken back, or is to be when the permit is dropped; whoever runs under
     /// it must stop before that.
+    #[inline]
     pub(crate) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<Revoked> {
+        match self.grant.revocation {
+            Some(_) => self.poll_revocation(cx),
+            None => Poll::Pending,
+        }
+    }
+
+    fn poll_revocation(&mut self, cx: &mut Context<'_>) -> Poll<Revoked> {
         let Some(revocation) = &self.grant.revocation else {
             return Poll::Pending;
         };

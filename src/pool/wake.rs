@@ -16,8 +16,15 @@ pub(crate) struct WakeList {
 }
 
 impl WakeList {
+    #[inline]
     pub(crate) fn wake_all(mut self) {
-        self.wake_each();
+        if !self.is_empty() {
+            self.wake_each();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.rest.is_empty()
     }
 
     fn wake_each(&mut self) {
@@ -35,7 +42,7 @@ impl WakeList {
 impl Extend<Waker> for WakeList {
     fn extend<I: IntoIterator<Item = Waker>>(&mut self, wakers: I) {
         for waker in wakers {
-            if self.first.is_none() && self.rest.is_empty() {
+            if self.is_empty() {
                 self.first = Some(waker);
             } else {
                 self.rest.push(waker);
@@ -46,8 +53,11 @@ impl Extend<Waker> for WakeList {
 
 impl Drop for WakeList {
     /// A waker that panics takes no other wake with it.
+    #[inline]
     fn drop(&mut self) {
-        self.wake_each();
+        if !self.is_empty() {
+            self.wake_each();
+        }
         self.bulletin.publish();
     }
 }

@@ -67,7 +67,7 @@ fn a_future_whose_call_panicked_says_that_it_is_over_when_it_is_polled_again() {
     scene.desk.trouble(Trouble::CallPanics);
     panics(|| first.polled.poll());
     let again = catch_unwind(AssertUnwindSafe(|| first.polled.poll()));
-    let panic = again.err().expect("a panic, and no endless loop");
+    let panic = again.expect_err("a panic, and no endless loop");
     let text = panic.downcast_ref::<&str>().copied();
     assert_eq!(text, Some("`ResponseFuture` polled after completion"));
 }

@@ -35,7 +35,7 @@ const PATHS: [Path; 5] = [
     Path {
         name: "request",
         allocations: 7.5,
-        instructions: 7600.0,
+        instructions: 7200.0,
         prepare: || {
             let mut service = one::ours();
             Box::new(move || one::request(&mut service))
@@ -44,19 +44,19 @@ const PATHS: [Path; 5] = [
     Path {
         name: "decide-fcfs",
         allocations: 0.1,
-        instructions: 1900.0,
+        instructions: 1350.0,
         prepare: || decide(false),
     },
     Path {
         name: "decide-wspt",
         allocations: 0.1,
-        instructions: 2250.0,
+        instructions: 2150.0,
         prepare: || decide(true),
     },
     Path {
         name: "hand-off",
         allocations: 1.5,
-        instructions: 6000.0,
+        instructions: 5500.0,
         prepare: || {
             let mut queue = handoff::Ours::new(10_000);
             Box::new(move || queue.hand_on())

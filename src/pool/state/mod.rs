@@ -233,7 +233,7 @@ impl State {
         self.in_use = self.in_use.saturating_sub(1);
         let flipped = self.workers.finish(worker, prefill);
         self.recheck(flipped);
-        if self.in_use == 0 {
+        if self.in_use == 0 && !self.idle_watch.is_empty() {
             wakes.extend(self.idle_watch.drain(..));
         }
     }

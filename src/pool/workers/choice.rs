@@ -162,10 +162,8 @@ impl Workers {
     fn least_loaded(&self, class: usize, eligible: &Eligible) -> Option<u32> {
         match eligible.plain_group() {
             Some(group) => {
-                let by_load = self.groups[group as usize].by_load();
-                by_load
-                    .into_iter()
-                    .find(|&worker| !self.busy(class, worker))
+                let group = &self.groups[group as usize];
+                group.least_loaded(|worker| !self.busy(class, worker))
             }
             None => {
                 let idle = self

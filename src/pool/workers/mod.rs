@@ -371,6 +371,8 @@ impl Workers {
             bars,
             ..
         } = self;
+        // Where there is no choice of workers, no order among them is kept.
+        let plain = workers.len() == 1 && bars.is_empty();
         let worker = &mut workers[index as usize];
         let old = worker.load(index);
         change(worker);
@@ -379,7 +381,7 @@ impl Workers {
             worker: index,
             any: false,
         };
-        if old == new {
+        if plain || old == new {
             return flipped;
         }
         let open = worker.condition.open_to_all();
