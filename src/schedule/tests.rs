@@ -498,6 +498,29 @@ fn a_cost_of_2_to_the_60_quanta_is_reached_in_one_step() {
 }
 
 #[test]
+fn the_first_class_of_those_with_the_fewest_rounds_to_go_is_served() {
+    let open = Blocked::default();
+    let serve = |costs: [u64; 3], debt: i128| {
+        let mut schedule = Schedule::new([10, 10, 10], FairUnit::Requests);
+        for (class, cost) in costs.into_iter().enumerate() {
+            schedule.charge(class, debt);
+            schedule.push(plain(class, LaneId::Shared, cost, class as u64), &open);
+        }
+        let served = schedule.serve(&open).map(|entry| entry.class);
+        let deficits = [0, 1, 2].map(|class| schedule.deficit(class));
+        (served, deficits)
+    };
+    // Whole numbers of rounds. Who stands before it in the ring is credited the last one, too.
+    assert_eq!(serve([40, 30, 30], 0), (Some(1), [30, 0, 20]));
+    assert_eq!(serve([30, 30, 40], 0), (Some(0), [0, 20, 20]));
+    assert_eq!(serve([40, 40, 21], 0), (Some(2), [30, 30, 0]));
+    // More rounds than fit in 64 bits.
+    let debt = 10 << 90;
+    assert_eq!(serve([30, 30, 40], debt), (Some(0), [0, 20, 20]));
+    assert_eq!(serve([40, 30, 30], debt), (Some(1), [30, 0, 20]));
+}
+
+#[test]
 fn a_class_is_served_out_of_any_debt() {
     for debt in [i128::MAX, i128::MIN, 1 << 126, -(1 << 126)] {
         let mut schedule = Schedule::new([1, 7], FairUnit::Requests);
