@@ -1,10 +1,10 @@
 //! The schedule floor: decisions and cancellations beside Dynamo's, and what must not matter.
 
-use std::time::Instant;
+use std::{cell::RefCell, time::Instant};
 
 use crate::{
     dynamo::Dynamo,
-    measure::{Random, each, medians, nanos},
+    measure::{Caches, Random, each, medians, nanos},
     ours::{Ours, Shape},
     table::{Figure::*, Promise::*, Row},
 };
@@ -55,6 +55,20 @@ pub fn cancel() -> Vec<Row> {
             &mut || cancel_dynamo(long_dynamo, r3),
         ],
     );
+    let caches = &RefCell::new(Caches::default());
+    let [cold_short, cold_long] = medians(
+        41,
+        [
+            &mut || {
+                caches.borrow_mut().empty();
+                cancel_ours(short, r0)
+            },
+            &mut || {
+                caches.borrow_mut().empty();
+                cancel_ours(long, r1)
+            },
+        ],
+    );
     vec![
         Row::new("cancel at a random place, 1000 queued", Nanos(a))
             .against("dynamo retain", Nanos(c)),
@@ -63,6 +77,9 @@ pub fn cancel() -> Vec<Row> {
             .holds(AtMost(Nanos(1000.0))),
         Row::new("  the same", Nanos(b))
             .against("itself, 1000 queued", Nanos(a))
+            .holds(RatioAtMost(3.0)),
+        Row::new("  the same, cold", Nanos(cold_long))
+            .against("itself, 1000 queued, cold", Nanos(cold_short))
             .holds(RatioAtMost(3.0)),
     ]
 }

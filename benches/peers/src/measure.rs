@@ -57,3 +57,24 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 }
+
+/// What it takes to have a measurement begin with nothing at hand.
+pub struct Caches {
+    /// More than the caches of a core hold.
+    other_things: Vec<u64>,
+}
+
+impl Default for Caches {
+    fn default() -> Self {
+        Self {
+            other_things: vec![0; 4 << 20],
+        }
+    }
+}
+
+impl Caches {
+    pub fn empty(&mut self) {
+        self.other_things.iter_mut().for_each(|thing| *thing += 1);
+        std::hint::black_box(&self.other_things);
+    }
+}

@@ -9,7 +9,7 @@ use std::{
 use tower_policy_queue::internals::{Entered, Permit, Pool, Ticket};
 
 use crate::{
-    measure::{Random, medians, nanos},
+    measure::{Caches, Random, medians, nanos},
     table::{Figure::*, Promise::*, Row},
 };
 
@@ -72,8 +72,7 @@ struct Stage {
     waiting: Vec<Ticket>,
     newcomers: Vec<Entered>,
     random: Random,
-    /// More than the caches of a core hold.
-    other_things: Vec<u64>,
+    caches: Caches,
 }
 
 impl Stage {
@@ -104,7 +103,7 @@ endpoints:
             waiting: Vec::new(),
             newcomers: Vec::new(),
             random: Random(1),
-            other_things: vec![0; 4 << 20],
+            caches: Caches::default(),
         };
         // All run before the first one waits: nobody starts at once where others wait.
         for worker in 0..workers {
@@ -141,8 +140,7 @@ endpoints:
         }
         let first = self.random.below(all);
         if let Choice::AnyCold = choice {
-            self.other_things.iter_mut().for_each(|thing| *thing += 1);
-            std::hint::black_box(&self.other_things);
+            self.caches.empty();
         }
         (0..CHOSEN)
             .map(|index| (first + index * (all / CHOSEN)) % all)
