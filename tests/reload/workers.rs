@@ -112,6 +112,44 @@ fn an_added_worker_stays_unless_the_policy_has_its_id() {
 }
 
 #[test]
+fn an_added_worker_goes_where_the_policy_has_its_model_or_not_its_dominion() {
+    let two = |list: &str| {
+        let dominions = "[{id: pool, kind: remote}, {id: other, kind: remote}]";
+        chat("", &format!("dominions: {dominions}\nendpoints: [{list}]"))
+    };
+    let mut hall = Hall::new(&two("{id: w, dominion: pool}, {id: v, dominion: other}"));
+    for (id, dominion) in [("x", "pool"), ("y", "other")] {
+        let spec = WorkerSpec::new(id)
+            .dominion(dominion)
+            .models(["m", id][..1].to_vec());
+        // One model is not served from two dominions.
+        assert_eq!(hall.handle.add_worker(spec).is_ok(), id == "x");
+    }
+    hall.reload(&two(
+        "{id: w, dominion: pool}, {id: v, dominion: other, models: [m]}",
+    ));
+    hall.on("1", "x");
+    assert_eq!(
+        hall.state("1"),
+        "no_eligible_worker",
+        "v serves its model by now"
+    );
+    hall.send("2", crate::hall::hinted("2", model("m")));
+    assert_eq!(hall.worker("2").as_deref(), Some("v"));
+
+    hall.handle
+        .add_worker(WorkerSpec::new("z").dominion("other"))
+        .unwrap();
+    hall.reload(&workers("{id: w, dominion: pool}"));
+    hall.on("3", "z");
+    assert_eq!(
+        hall.state("3"),
+        "no_eligible_worker",
+        "its dominion is no more"
+    );
+}
+
+#[test]
 fn a_removed_worker_is_back_if_the_policy_has_it() {
     let yaml = workers("{id: w, dominion: pool}, {id: v, dominion: pool}");
     let mut hall = Hall::new(&yaml);

@@ -210,3 +210,36 @@ policy_classes: [{{name: new, policy_family: new, cache_bucket: any, quantum: 1}
     assert_eq!(would_be.classes[0].totals.completed, 2);
     assert_eq!((would_be.in_use, would_be.waiting), (0, 0));
 }
+
+#[test]
+fn a_dominion_that_is_closed_lets_nobody_in_though_it_is_not_enforced() {
+    let mut hall = Hall::new(&chat("", SHADOW));
+    hall.arrive("1");
+    hall.handle.close_dominion("pool").unwrap();
+    hall.arrive("2");
+    assert_eq!(hall.states(["1", "2"]), ["running", "queue_unavailable"]);
+    hall.finish("1");
+    assert_eq!(hall.counts(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_unloaded_ends_its_requests_in_the_shadow_too() {
+    let mut hall = Hall::new(&chat(
+        "",
+        "
+dominions: [{id: gpu, kind: local, max_concurrency: 1, enforce: false}]
+local_models: [{id: big, dominion: gpu}, {id: small, dominion: gpu}]
+profiles: [{name: day, models: [big, small]}, {name: night, models: [small]}]
+",
+    ));
+    hall.send("1", hinted("1", pinned("big")));
+    hall.send("2", hinted("2", pinned("small")));
+    assert_eq!(hall.states(["1", "2"]), ["running", "running"]);
+    assert_eq!((hall.would_be().in_use, hall.would_be().waiting), (1, 1));
+    hall.handle.switch_profile("night").unwrap();
+    hall.settle();
+    assert_eq!(hall.states(["1", "2"]), ["profile_switch", "running"]);
+    assert_eq!((hall.would_be().in_use, hall.would_be().waiting), (1, 0));
+    hall.finish("2");
+    assert_eq!(hall.would_be().in_use, 0);
+}

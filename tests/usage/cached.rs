@@ -8,8 +8,8 @@ use std::{
 use http::Request;
 use tower::{Layer, Service};
 use tower_policy_queue::{
-    CachedTokens, DefaultResponseForRejection, NoClassifier, PolicyQueue, PolicyQueueLayer,
-    QueueHints, ResponseFuture,
+    CachedTokens, DefaultResponseForRejection, NoClassifier, PolicyQueue, PolicyQueueHandle,
+    PolicyQueueLayer, QueueHints, ResponseFuture,
 };
 
 use crate::common::{
@@ -59,15 +59,21 @@ type Call = ResponseFuture<Desk, DefaultResponseForRejection, NoBody, Cache>;
 
 struct Hall {
     desk: Desk,
+    handle: PolicyQueueHandle,
     queue: Queue,
     /// Requests go on running, so that the next one finds their workers loaded.
     running: Vec<Polled<Call>>,
 }
 
 fn hall(cache: &Cache) -> Hall {
+    hall_of(POLICY, cache)
+}
+
+fn hall_of(yaml: &str, cache: &Cache) -> Hall {
     let desk = Desk::default();
-    let layer = PolicyQueueLayer::new(policy(POLICY)).cached_tokens(cache.clone());
+    let layer = PolicyQueueLayer::new(policy(yaml)).cached_tokens(cache.clone());
     Hall {
+        handle: layer.handle(),
         queue: layer.layer(desk.clone()),
         desk,
         running: Vec::new(),
@@ -142,6 +148,35 @@ fn a_preferred_worker_that_is_busy_is_passed_over() {
         hall.placed("second", QueueHints::default()),
         at("cached", "w1"),
         "w2 has 200 tokens to compute, and more than 100 is busy"
+    );
+}
+
+#[test]
+fn a_preferred_worker_that_takes_no_requests_any_more_is_passed_over() {
+    let cache = Cache::default();
+    let one_slot = POLICY.replace("kind: remote}", "kind: remote, max_concurrency: 1}");
+    let mut hall = hall_of(&one_slot, &cache);
+    *cache.has.lock().unwrap() = vec![("w2", 900)];
+    assert_eq!(
+        hall.placed("first", QueueHints::default()),
+        at("cached", "w2")
+    );
+    let hints = QueueHints {
+        raw_isl_tokens: Some(1000),
+        ..QueueHints::default()
+    };
+    let request = Request::builder().uri("/second").extension(hints);
+    let call = hall.queue.call(request.body(NoBody::new()).unwrap());
+    let mut second = Polled::new(call);
+    assert!(second.poll().is_pending());
+    hall.handle.drain_worker("w2", true).unwrap();
+    hall.running.clear();
+    assert!(second.poll().is_pending(), "it runs");
+    let admission = hall.desk.admission("second");
+    assert_eq!(
+        at(admission.class(), admission.worker().unwrap()),
+        at("cached", "w1"),
+        "w2 was preferred when it came"
     );
 }
 

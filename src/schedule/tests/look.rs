@@ -118,3 +118,30 @@ fn clients_whose_turns_are_weighed_by_tokens_are_served_as_many_of_them() {
         ]
     );
 }
+
+/// Lets through all but these.
+struct AllBut(BTreeSet<usize>);
+
+impl Gate<Job> for AllBut {
+    fn open(&self, _: usize, job: &Job) -> bool {
+        !self.0.contains(&job.id)
+    }
+}
+
+#[test]
+fn a_lane_whose_next_head_is_blocked_waits_behind_it() {
+    let gate = AllBut(BTreeSet::from([1, 4]));
+    let mut schedule = Schedule::new([10], FairUnit::Requests);
+    for (sequence, number) in [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 2)] {
+        schedule.push(plain(0, lane(number), 1, sequence), &gate);
+    }
+    let preview = schedule.preview(9, &gate, |entry, blocks| (entry.payload.id, blocks));
+    let (next, blocked) = preview.into_order();
+    let ids = |seen: Vec<Seen<(usize, bool)>>| -> Vec<_> {
+        seen.into_iter().map(|seen| seen.shown).collect()
+    };
+    assert_eq!(ids(next), [(0, false), (3, false), (5, false)]);
+    assert_eq!(ids(blocked), [(1, true), (4, true), (2, false)]);
+    let served = std::iter::from_fn(|| schedule.serve(&gate)).map(|entry| entry.payload.id);
+    assert_eq!(served.collect::<Vec<_>>(), [0, 3, 5]);
+}
