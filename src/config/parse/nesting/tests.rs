@@ -23,6 +23,12 @@ fn brackets_count_where_they_open_collections() {
         ("{a: [\n# ]}]\n[b]]}", 3),
         ("[[", 2),
         ("]]]]\n[", 1),
+        ("{? [a] : b}", 2),
+        ("{\"a\":[b]}", 2),
+        ("[!t,[b]]", 2),
+        ("a: !<x[> [b]", 1),
+        ("%YAML 1.2\n---\n[a]", 1),
+        ("\u{feff}[a]", 1),
     ] {
         assert_eq!(depth(text), expected, "{text:?}");
     }
@@ -46,6 +52,8 @@ fn brackets_in_text_do_not_count() {
         "a-b[: c",
         "k: http://[::1]",
         "--- |\n [{",
+        "%TAG ! [{\n---\na: b",
+        "a: ?b[{\nc: :d[{",
     ] {
         assert_eq!(depth(text), 0, "{text:?}");
     }
@@ -66,6 +74,14 @@ fn text_ends_where_the_parser_sees_it_end() {
         // A comment ends a word.
         "a: b # '\nc: [e]",
         "a: b#'\nc: [e]",
+        // So does a document.
+        "a: b\n--- [e]",
+        // A backslash in single quotes is itself.
+        "a: '\\'\nc: [e]",
+        // A block scalar may say how deep it is indented, whether its end counts, and more.
+        "a: |+2\n   '[\nb: [e]",
+        "a: |2-\n   '[\nb: [e]",
+        "a: | # '\n  '[\nb: [e]",
         // Every kind of line break begins a line.
         "# '\r[e]",
         "# '\u{85}[e]",
@@ -73,6 +89,19 @@ fn text_ends_where_the_parser_sees_it_end() {
         "--- '['\n---\n[e]",
     ] {
         assert_eq!(depth(text), 1, "{text:?}");
+    }
+}
+
+#[test]
+fn nothing_counts_from_where_the_parser_stops() {
+    for text in [
+        "a: |x\n  b\nc: [d]",
+        "a: |\n\t[b]",
+        "a:\n  b: c\n\t[d]",
+        "a: @[b]",
+    ] {
+        assert!(serde_yaml::from_str::<serde_yaml::Value>(text).is_err());
+        assert_eq!(depth(text), 0, "{text:?}");
     }
 }
 
