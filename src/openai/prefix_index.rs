@@ -227,4 +227,26 @@ mod tests {
         assert_eq!(seen.beginning(&long), 8);
         assert_eq!(seen.uses.len(), 8);
     }
+
+    #[test]
+    fn a_request_without_a_prompt_is_new_everywhere_and_leaves_nothing() {
+        let index = PrefixIndex::new();
+        let request = Request::new(());
+        index.dispatched(&request, "w");
+        assert_eq!(index.cached_tokens(&request, "w"), 0);
+        assert!(index.seen_by("w").is_none());
+    }
+
+    #[test]
+    fn no_more_workers_are_remembered_than_may_be() {
+        let index = PrefixIndex::new();
+        let name = |number: usize| format!("worker-{number}");
+        for number in 0..MAX_WORKERS {
+            assert!(index.seen_by_or_new(&name(number)).is_some());
+        }
+        assert!(index.seen_by_or_new("one more").is_none());
+        assert!(index.seen_by_or_new(&name(7)).is_some(), "a known one");
+        index.forget(&name(7));
+        assert!(index.seen_by_or_new("one more").is_some());
+    }
 }
