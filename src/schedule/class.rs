@@ -6,6 +6,7 @@ use crate::config::FairUnit;
 
 use super::{
     Entry, Key, LaneId, Rank, Snapshot,
+    exact::ExactLanes,
     lane::{Head, Lane, Walk},
     queue::Spots,
 };
@@ -49,7 +50,7 @@ pub(super) struct Class {
     pub(super) backlog: Backlog,
     /// The lane that most classes have alone, and so outside of the tree of the others.
     shared: Lane,
-    exact: BTreeMap<u32, Lane>,
+    exact: ExactLanes,
     /// The exact lanes whose head passed the gate when it was last asked, the best head first.
     ready: BTreeSet<(Rank, u32)>,
     /// The best of all heads that passed, kept because each decision asks each class for it.
@@ -64,7 +65,7 @@ impl Class {
             deficit: 0,
             backlog: Backlog::default(),
             shared: Lane::default(),
-            exact: BTreeMap::new(),
+            exact: ExactLanes::default(),
             ready: BTreeSet::new(),
             candidate: None,
         }
@@ -132,7 +133,7 @@ impl Class {
         // them than requests are wanted.
         let ready = self.ready.iter().take(limit);
         let ready = ready.filter_map(|(rank, worker)| {
-            Some((*rank, self.exact.get(worker)?.walk(self.unit, spots)))
+            Some((*rank, self.exact.get(*worker)?.walk(self.unit, spots)))
         });
         let mut lanes: BTreeMap<Rank, Walk<'_>> = ready.collect();
         if let Some(head) = self.shared.ready {
@@ -152,7 +153,7 @@ impl Class {
         }
 
         let is_blocked = |lane: &&Lane| lane.ready.is_none();
-        let exact = self.exact.values().filter(is_blocked);
+        let exact = self.exact.iter().filter(is_blocked);
         // Counted first, so that the search ends with the last one.
         let exact = exact.take(limit.min(self.exact.len() - self.ready.len()));
         for lane in exact.chain([&self.shared].into_iter().filter(is_blocked)) {
@@ -179,7 +180,7 @@ impl Class {
     /// All requests, lane by lane, each lane's by tier and then client by client in the order of
     /// their turns.
     pub(super) fn keys(&self, spots: &Spots) -> impl Iterator<Item = Key> {
-        let lanes = [&self.shared].into_iter().chain(self.exact.values());
+        let lanes = [&self.shared].into_iter().chain(self.exact.iter());
         lanes.flat_map(|lane| lane.keys(spots))
     }
 
@@ -190,14 +191,14 @@ impl Class {
 
     #[cfg(test)]
     pub(super) fn heads(&self) -> impl Iterator<Item = Key> + '_ {
-        let lanes = self.exact.values().chain([&self.shared]);
+        let lanes = self.exact.iter().chain([&self.shared]);
         lanes.filter_map(|lane| lane.head().map(|(_, key)| key))
     }
 
     fn lane(&mut self, id: LaneId) -> Option<&mut Lane> {
         match id {
             LaneId::Shared => Some(&mut self.shared),
-            LaneId::Worker(worker) => self.exact.get_mut(&worker),
+            LaneId::Worker(worker) => self.exact.get_mut(worker),
         }
     }
 
@@ -213,7 +214,7 @@ impl Class {
         *cached_tokens = cached_tokens.saturating_add(entry.snapshot.cached());
         let lane = match entry.lane {
             LaneId::Shared => &mut self.shared,
-            LaneId::Worker(worker) => self.exact.entry(worker).or_default(),
+            LaneId::Worker(worker) => self.exact.get_or_new(worker),
         };
         lane.push(self.unit, key, entry, spots)
     }
@@ -261,7 +262,7 @@ impl Class {
         let (old, new) = (before.map(|head| head.rank), head.map(|head| head.rank));
         if let LaneId::Worker(worker) = id {
             if emptied {
-                self.exact.remove(&worker);
+                self.exact.remove(worker);
             }
             if old != new {
                 if let Some(old) = old {
@@ -281,7 +282,7 @@ impl Class {
     fn best(&self) -> Option<(LaneId, Head)> {
         let shared = self.shared.ready.map(|head| (LaneId::Shared, head));
         let exact = self.ready.first().and_then(|(_, worker)| {
-            let head = self.exact.get(worker)?.ready?;
+            let head = self.exact.get(*worker)?.ready?;
             Some((LaneId::Worker(*worker), head))
         });
         match (shared, exact) {

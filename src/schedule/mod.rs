@@ -38,6 +38,7 @@
 
 mod class;
 mod clients;
+mod exact;
 mod heap;
 mod indices;
 mod lane;
