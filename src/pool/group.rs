@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-/// Which worker is taken first: the least prefill, then the fewest requests, then file order.
-pub(super) type Load = (u128, u64, u32);
+/// Which worker is taken first: the least prefill, in tokens up to 2^64, then the fewest requests, up to
+/// 2^32, then file order. In few bytes, as there is an order of them.
+pub(super) type Load = (u64, u32, u32);
 
 /// All workers of a dominion, or those that serve a model; with what can be said of those of them
 /// that anybody may go to.

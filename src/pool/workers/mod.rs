@@ -74,7 +74,8 @@ impl Worker {
     }
 
     fn load(&self, index: u32) -> Load {
-        (self.prefill, self.in_flight, index)
+        let in_flight = u32::try_from(self.in_flight).unwrap_or(u32::MAX);
+        (fits(self.prefill), in_flight, index)
     }
 
     /// True of the one that stands for no worker.
@@ -374,14 +375,14 @@ impl Workers {
         // Where there is no choice of workers, no order among them is kept.
         let plain = workers.len() == 1 && bars.is_empty();
         let worker = &mut workers[index as usize];
-        let old = worker.load(index);
+        let (before, old) = ((worker.prefill, worker.in_flight), worker.load(index));
         change(worker);
-        let new = worker.load(index);
+        let (after, new) = ((worker.prefill, worker.in_flight), worker.load(index));
         let mut flipped = Flipped {
             worker: index,
             any: false,
         };
-        if plain || old == new {
+        if plain || before == after {
             return flipped;
         }
         let open = worker.condition.open_to_all();
