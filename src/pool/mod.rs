@@ -316,8 +316,7 @@ impl Pool {
     /// Changes the state under the lock. Wakers are woken, replaced ones dropped, and a recorder of
     /// metrics told once the lock is released: all that runs code that is not ours.
     fn with_state<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> T {
-        let mut wakes = WakeList::default();
-        let changed = self.change_into(&mut wakes, change);
+        let (changed, wakes) = self.change(change);
         wakes.wake_all();
         changed
     }
@@ -326,19 +325,11 @@ impl Pool {
     /// own, for when it does no more.
     fn change<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> (T, WakeList) {
         let mut wakes = WakeList::default();
-        let changed = self.change_into(&mut wakes, change);
-        (changed, wakes)
-    }
-
-    fn change_into<T>(
-        &self,
-        wakes: &mut WakeList,
-        change: impl FnOnce(&mut State, &mut WakeList) -> T,
-    ) -> T {
         let mut state = self.lock();
-        let changed = change(&mut state, wakes);
-        state.before_unlock(wakes);
-        changed
+        let changed = change(&mut state, &mut wakes);
+        state.before_unlock(&mut wakes);
+        drop(state);
+        (changed, wakes)
     }
 
     /// A panic elsewhere leaves the state whole, as no foreign code runs under the lock.

@@ -16,18 +16,19 @@ pub(crate) struct WakeList {
 }
 
 impl WakeList {
-    #[inline]
     pub(crate) fn wake_all(mut self) {
-        if !self.is_empty() {
-            self.wake_each();
-        }
+        self.wake_each();
     }
 
     fn is_empty(&self) -> bool {
         self.first.is_none() && self.rest.is_empty()
     }
 
+    #[inline]
     fn wake_each(&mut self) {
+        if self.is_empty() {
+            return;
+        }
         if let Some(waker) = self.first.take() {
             waker.wake();
         }
@@ -53,11 +54,8 @@ impl Extend<Waker> for WakeList {
 
 impl Drop for WakeList {
     /// A waker that panics takes no other wake with it.
-    #[inline]
     fn drop(&mut self) {
-        if !self.is_empty() {
-            self.wake_each();
-        }
+        self.wake_each();
         self.bulletin.publish();
     }
 }

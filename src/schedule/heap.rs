@@ -8,13 +8,7 @@ use super::{Key, order::Place, queue::Standing};
 /// by side in memory. It notes where its requests stand, so that each leaves from anywhere in O(log n).
 #[derive(Debug, Default)]
 pub(super) struct Heap {
-    nodes: Vec<Node>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    place: Place,
-    key: Key,
+    nodes: Vec<Standing>,
 }
 
 /// More compare more, fewer miss the cache more often.
@@ -70,15 +64,14 @@ impl Iterator for InOrder<'_> {
         let start = CHILDREN * position + 1;
         let children = (start..start + CHILDREN).filter_map(|child| self.heap.offered(child));
         self.next.extend(children);
-        let Node { place, key } = self.heap.nodes[position];
-        Some((place, key))
+        Some(self.heap.nodes[position])
     }
 }
 
 impl Heap {
     /// In no order.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
-        self.nodes.iter().map(|node| node.key)
+        self.nodes.iter().map(|&(_, key)| key)
     }
 
     /// The requests in their order, which is worked out as they are asked for.
@@ -89,19 +82,18 @@ impl Heap {
     }
 
     fn offered(&self, position: usize) -> Option<(Reverse<Place>, usize)> {
-        let node = self.nodes.get(position)?;
-        Some((Reverse(node.place), position))
+        let &(place, _) = self.nodes.get(position)?;
+        Some((Reverse(place), position))
     }
 
     pub(super) fn first(&self) -> Option<Standing> {
-        self.nodes.first().map(|node| (node.place, node.key))
+        self.nodes.first().copied()
     }
 
     pub(super) fn push(&mut self, place: Place, key: Key, positions: &mut Positions) {
         positions.reserve(key);
-        let node = Node { place, key };
-        self.nodes.push(node);
-        self.rise(self.nodes.len() - 1, node, positions);
+        self.nodes.push((place, key));
+        self.rise(self.nodes.len() - 1, (place, key), positions);
     }
 
     /// Takes a request out that waits in this heap.
@@ -110,7 +102,7 @@ impl Heap {
         let Some(last) = self.nodes.pop() else {
             return;
         };
-        if last.key == key {
+        if last.1 == key {
             return;
         }
         // All the way down, and up again from there: the last node belongs near the bottom.
@@ -134,10 +126,10 @@ impl Heap {
     }
 
     /// Puts a node at a position that is free, or before those above it that go after it.
-    fn rise(&mut self, mut hole: usize, node: Node, positions: &mut Positions) {
+    fn rise(&mut self, mut hole: usize, node: Standing, positions: &mut Positions) {
         while hole > 0 {
             let parent = (hole - 1) / CHILDREN;
-            if self.nodes[parent].place < node.place {
+            if self.nodes[parent].0 < node.0 {
                 break;
             }
             self.put(hole, self.nodes[parent], positions);
@@ -146,19 +138,19 @@ impl Heap {
         self.put(hole, node, positions);
     }
 
-    fn put(&mut self, position: usize, node: Node, positions: &mut Positions) {
+    fn put(&mut self, position: usize, node: Standing, positions: &mut Positions) {
         self.nodes[position] = node;
-        positions.set(node.key, position);
+        positions.set(node.1, position);
     }
 }
 
 /// The index of the node that goes first.
-fn least(nodes: &[Node]) -> Option<usize> {
-    let (first, rest) = nodes.split_first()?;
-    let (mut least, mut place) = (0, first.place);
-    for (index, node) in (1..).zip(rest) {
-        if node.place < place {
-            (least, place) = (index, node.place);
+fn least(nodes: &[Standing]) -> Option<usize> {
+    let (&(first, _), rest) = nodes.split_first()?;
+    let (mut least, mut best) = (0, first);
+    for (index, &(place, _)) in (1..).zip(rest) {
+        if place < best {
+            (least, best) = (index, place);
         }
     }
     Some(least)

@@ -194,6 +194,9 @@ impl<T> Schedule<T> {
 
     /// Takes out the request whose turn it is, if any may go.
     pub(crate) fn serve(&mut self, gate: &impl Gate<T>) -> Option<Entry<T>> {
+        if !self.is_dispatchable() {
+            return None;
+        }
         let class = self.pick()?;
         let (lane, head) = self.classes[class].candidate()?;
         let entry = self.entries.try_remove(head.key.index())?;

@@ -327,9 +327,6 @@ impl State {
     }
 
     fn hand_out(&mut self, mut now: Option<Instant>, wakes: &mut WakeList) {
-        if !self.schedule.is_dispatchable() {
-            return;
-        }
         while self.has_slot() {
             let Some(entry) = self.schedule.serve(&self.workers) else {
                 return;

@@ -375,14 +375,14 @@ impl Workers {
         // Where there is no choice of workers, no order among them is kept.
         let plain = workers.len() == 1 && bars.is_empty();
         let worker = &mut workers[index as usize];
-        let (before, old) = ((worker.prefill, worker.in_flight), worker.load(index));
+        let old = worker.load(index);
         change(worker);
-        let (after, new) = ((worker.prefill, worker.in_flight), worker.load(index));
+        let new = worker.load(index);
         let mut flipped = Flipped {
             worker: index,
             any: false,
         };
-        if plain || before == after {
+        if plain {
             return flipped;
         }
         let open = worker.condition.open_to_all();
