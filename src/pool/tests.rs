@@ -6,10 +6,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use proptest::{prelude::*, test_runner::RngSeed};
+use proptest::prelude::*;
 
 use super::*;
-use crate::config;
+use crate::{config, schedule::deterministic};
 
 const POLICY: &str = "
 default_policy_family: a
@@ -461,16 +461,6 @@ impl World {
             audit.timekeeper_queued.unwrap_or(!keeps_time),
             "one of those who wait keeps the time of the holds"
         );
-    }
-}
-
-/// The same cases in every run.
-fn deterministic(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        rng_seed: RngSeed::Fixed(1),
-        ..ProptestConfig::default()
     }
 }
 

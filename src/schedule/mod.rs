@@ -52,6 +52,8 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use self::tests::deterministic;
 pub(crate) use self::{
     class::Backlog,
     clients::{ClientId, Clients},

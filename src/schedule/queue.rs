@@ -146,11 +146,11 @@ impl Iterator for InOrder<'_> {
 mod tests {
     use std::{collections::BTreeMap, time::Duration};
 
-    use proptest::{prelude::*, test_runner::RngSeed};
+    use proptest::prelude::*;
     use slab::Slab;
 
     use super::{
-        super::{Rank, Score},
+        super::{Rank, Score, deterministic},
         *,
     };
     use crate::config::QueuePolicy;
@@ -161,12 +161,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig {
-            cases: 64,
-            failure_persistence: None,
-            rng_seed: RngSeed::Fixed(1),
-            ..ProptestConfig::default()
-        })]
+        #![proptest_config(deterministic(64))]
 
         /// Two queues share the spots, and keys are used again.
         #[test]
