@@ -1,6 +1,6 @@
 //! The schedule floor: decisions and cancellations beside Dynamo's, and what must not matter.
 
-use std::{cell::RefCell, time::Instant};
+use std::time::Instant;
 
 use crate::{
     dynamo::Dynamo,
@@ -55,16 +55,17 @@ pub fn cancel() -> Vec<Row> {
             &mut || cancel_dynamo(long_dynamo, r3),
         ],
     );
-    let caches = &RefCell::new(Caches::default());
+    let mut caches = [(); 2].map(|()| Caches::default());
+    let [c0, c1] = &mut caches;
     let [cold_short, cold_long] = medians(
         41,
         [
             &mut || {
-                caches.borrow_mut().empty();
+                c0.empty();
                 cancel_ours(short, r0)
             },
             &mut || {
-                caches.borrow_mut().empty();
+                c1.empty();
                 cancel_ours(long, r1)
             },
         ],

@@ -12,9 +12,12 @@ use std::{
 use axum::{Router, routing::get};
 use tokio::{net::TcpListener, runtime, task::yield_now};
 use tower::limit::GlobalConcurrencyLimitLayer;
-use tower_policy_queue::{PolicyConfig, PolicyQueueLayer};
+use tower_policy_queue::PolicyQueueLayer;
 
-use crate::table::{Figure::*, Promise::*, Row};
+use crate::{
+    one,
+    table::{Figure::*, Promise::*, Row},
+};
 
 const CONNECTIONS: [usize; 2] = [64, 1000];
 const ROUNDS: usize = 16;
@@ -87,12 +90,7 @@ fn routes(yields: usize) -> Router {
 }
 
 fn policy(slots: usize) -> PolicyQueueLayer {
-    let policy: PolicyConfig = format!(
-        "dominions: [{{id: pool, kind: remote, max_concurrency: {slots}, max_queue: 100000}}]"
-    )
-    .parse()
-    .expect("the policy is valid");
-    PolicyQueueLayer::new(policy)
+    PolicyQueueLayer::new(one::policy(slots, 100_000))
 }
 
 /// A server on a thread of its own, until the program ends.

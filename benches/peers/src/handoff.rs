@@ -7,6 +7,8 @@ use std::{
 
 use tower_policy_queue::internals::{Entered, Permit, Pool, Ticket};
 
+use crate::one;
+
 pub struct Ours {
     pool: Pool,
     permit: Option<Permit>,
@@ -16,11 +18,8 @@ pub struct Ours {
 impl Ours {
     pub fn new(parked: usize) -> Self {
         let most = parked + 1;
-        let policy = format!(
-            "dominions: [{{id: pool, kind: remote, max_concurrency: 1, max_queue: {most}}}]"
-        );
         let mut this = Self {
-            pool: Pool::new(policy.parse().expect("the policy is valid")),
+            pool: Pool::new(one::policy(1, most)),
             permit: None,
             tickets: VecDeque::with_capacity(most),
         };

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{Empty, Full};
-use tower::{Layer, Service, limit::ConcurrencyLimit};
+use tower::{Layer, Service, limit::ConcurrencyLimit, util::MapResponse};
 use tower_policy_queue::{PolicyConfig, PolicyQueue, PolicyQueueLayer};
 
 pub type RequestBody = Empty<Bytes>;
@@ -41,26 +41,16 @@ impl<B> Service<Request<B>> for Noop {
 #[derive(Clone, Copy)]
 struct Mark;
 
+type Answer = Response<Full<Bytes>>;
+
+pub type Marking = MapResponse<Noop, fn(Answer) -> Answer>;
+
 /// The same, with a response that has extensions already.
-#[derive(Clone, Copy)]
-pub struct Marking;
-
-impl<B> Service<Request<B>> for Marking {
-    type Response = Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Service::<Request<B>>::poll_ready(&mut Noop, cx)
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let answer = Noop.call(request).into_inner();
-        ready(answer.map(|mut response| {
-            response.extensions_mut().insert(Mark);
-            response
-        }))
-    }
+pub fn marking() -> Marking {
+    MapResponse::new(Noop, |mut response| {
+        response.extensions_mut().insert(Mark);
+        response
+    })
 }
 
 /// Slots that are enough for everybody.
@@ -82,12 +72,15 @@ pub fn limited(slots: usize, waiting: usize) -> PolicyQueue<Noop> {
 }
 
 fn layer(slots: usize, waiting: usize) -> PolicyQueueLayer {
-    let policy: PolicyConfig = format!(
+    PolicyQueueLayer::new(policy(slots, waiting))
+}
+
+/// One dominion, with so many slots, and room for so many to wait.
+pub fn policy(slots: usize, waiting: usize) -> PolicyConfig {
+    let policy = format!(
         "dominions: [{{id: pool, kind: remote, max_concurrency: {slots}, max_queue: {waiting}}}]"
-    )
-    .parse()
-    .expect("the policy is valid");
-    PolicyQueueLayer::new(policy)
+    );
+    policy.parse().expect("the policy is valid")
 }
 
 pub fn towers() -> ConcurrencyLimit<Noop> {

@@ -141,9 +141,7 @@ where
 
 /// The permit, and those who wait for it.
 fn ours() -> (Permit, Vec<Ticket>) {
-    let policy =
-        format!("dominions: [{{id: pool, kind: remote, max_concurrency: 1, max_queue: {PARKED}}}]");
-    let pool = Pool::new(policy.parse().expect("the policy is valid"));
+    let pool = Pool::new(one::policy(1, PARKED));
     let Entered::Started(permit) = pool.enter(0, 1, None) else {
         panic!("the slot is free");
     };

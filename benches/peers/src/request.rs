@@ -9,7 +9,7 @@ use tower::Service;
 use crate::{
     alloc::counted,
     measure::{each, medians, nanos},
-    one::{self, Marking, Noop, RequestBody},
+    one::{self, Noop, RequestBody, marking},
     table::{Figure::*, Promise::*, Row},
 };
 
@@ -32,17 +32,15 @@ pub fn rows() -> Vec<Row> {
     ];
 
     const TIMES: u64 = 10_000;
-    let ((), calls, _) = counted(|| (0..TIMES).for_each(|_| one::request(&mut ours)));
-    rows.push(
-        Row::new(
-            "  its allocations",
-            Allocations(calls as f64 / TIMES as f64),
-        )
-        .holds(AtMost(Allocations(3.0))),
-    );
+    let allocations = |request: &mut dyn FnMut()| {
+        let ((), calls, _) = counted(|| (0..TIMES).for_each(|_| request()));
+        calls as f64 / TIMES as f64
+    };
+    let calls = allocations(&mut || one::request(&mut ours));
+    rows.push(Row::new("  its allocations", Allocations(calls)).holds(AtMost(Allocations(3.0))));
 
-    let mut marked_ours = one::ours_around(Marking);
-    let (mut marked_towers, mut marked_bare) = (one::towers_around(Marking), Marking);
+    let mut marked_ours = one::ours_around(marking());
+    let (mut marked_towers, mut marked_bare) = (one::towers_around(marking()), marking());
     let [a, b] = medians(
         401,
         [
@@ -54,10 +52,6 @@ pub fn rows() -> Vec<Row> {
         Row::new("the same, messages that have extensions already", Nanos(a))
             .against("ConcurrencyLimit", Nanos(b)),
     );
-    let allocations = |request: &mut dyn FnMut()| {
-        let ((), calls, _) = counted(|| (0..TIMES).for_each(|_| request()));
-        calls as f64 / TIMES as f64
-    };
     let with = allocations(&mut || one::marked_request(&mut marked_ours));
     let without = allocations(&mut || one::marked_request(&mut marked_bare));
     rows.push(
