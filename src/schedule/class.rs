@@ -1,4 +1,4 @@
-//! A policy class inside a dominion: its deficit, its lanes, and which of them may go.
+//! A policy class inside a dominion: its lanes, and which of them may go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,18 +35,10 @@ fn first<'a>(lanes: &mut BTreeMap<Rank, Walk<'a>>) -> Option<(Key, Walk<'a>)> {
     Some((key, lane))
 }
 
-/// A deficit this far from zero, in tokens, is charged no further: the rounds that lead out of it must
-/// be told from one fewer.
-const MOST_CHARGED: i128 = 1 << 120;
-
 /// One class's queue.
 #[derive(Debug)]
 pub(super) struct Class {
-    /// Tokens credited in each round.
-    pub(super) quantum: u64,
     unit: FairUnit,
-    /// Tokens credited and not yet spent; below 0 it is in debt. Without backlog never above 0.
-    pub(super) deficit: i128,
     pub(super) backlog: Backlog,
     /// The lane that most classes have alone, and so outside of the tree of the others.
     shared: Lane,
@@ -58,11 +50,9 @@ pub(super) struct Class {
 }
 
 impl Class {
-    pub(super) fn new(quantum: u64, unit: FairUnit) -> Self {
+    pub(super) fn new(unit: FairUnit) -> Self {
         Self {
-            quantum,
             unit,
-            deficit: 0,
             backlog: Backlog::default(),
             shared: Lane::default(),
             exact: ExactLanes::default(),
@@ -78,43 +68,6 @@ impl Class {
     /// The best dispatchable head of all lanes.
     pub(super) fn candidate(&self) -> Option<(LaneId, Head)> {
         self.candidate
-    }
-
-    /// Credits this many quanta.
-    ///
-    /// Nobody is credited more rounds than take it to what its candidate costs, which is fewer than
-    /// 2^122 tokens: neither the product nor the sum overflows.
-    pub(super) fn credit(&mut self, rounds: i128) {
-        self.deficit += i128::from(self.quantum) * rounds;
-    }
-
-    /// Takes tokens from the deficit, or gives some back.
-    pub(super) fn charge(&mut self, tokens: i128) {
-        let deficit = self.deficit.saturating_sub(tokens);
-        self.deficit = deficit.clamp(-MOST_CHARGED, MOST_CHARGED);
-        if self.is_empty() {
-            self.deficit = self.deficit.min(0);
-        }
-    }
-
-    /// What the candidate costs, in tokens.
-    pub(super) fn price(&self) -> Option<i128> {
-        self.candidate.map(|(_, head)| head.cost.into())
-    }
-
-    /// The number of quanta with which it can pay for its candidate, if that is fewer than `most`.
-    pub(super) fn rounds_to_go(&self, most: u128) -> Option<u128> {
-        let missing = self.price()?.saturating_sub(self.deficit).max(1) as u128;
-        // A division takes many times as long as a product, and one of 128 bits some times more.
-        let too_few = |rounds| u128::from(rounds) * u128::from(self.quantum) < missing;
-        if u64::try_from(most - 1).is_ok_and(too_few) {
-            return None;
-        }
-        let rounds = match u64::try_from(missing) {
-            Ok(missing) => missing.div_ceil(self.quantum).into(),
-            Err(_) => missing.div_ceil(self.quantum.into()),
-        };
-        Some(rounds).filter(|&rounds| rounds < most)
     }
 
     /// Its next `limit` requests in the order in which it would serve them, and as many of those that
@@ -240,7 +193,6 @@ impl Class {
         if self.backlog.requests == 0 {
             // Also what saturated while it was summed up.
             self.backlog = Backlog::default();
-            self.deficit = self.deficit.min(0);
         } else {
             self.backlog.raw_tokens = self.backlog.raw_tokens.saturating_sub(snapshot.raw());
             self.backlog.cached_tokens =

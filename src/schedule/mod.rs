@@ -38,6 +38,7 @@
 
 mod class;
 mod clients;
+mod dispatch;
 mod exact;
 mod heap;
 mod indices;
@@ -57,11 +58,11 @@ pub(crate) use self::tests::deterministic;
 pub(crate) use self::{
     class::Backlog,
     clients::{ClientId, Clients},
+    dispatch::{Entry, Gate, Key, Schedule},
     lane::LaneId,
     list::{Links, List},
     order::{Rank, Score},
     preview::{Preview, Seen},
     rearrange::Successor,
-    ring::{Entry, Gate, Key, Schedule},
     snapshot::Snapshot,
 };

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{ClientId, Entry, Gate, LaneId, Rank, Schedule, Score, Snapshot};
+use super::{ClientId, Entry, Gate, LaneId, Rank, Schedule, Score, Snapshot, ring::Ring};
 use crate::config::{FairUnit, QueuePolicy};
 
 /// What a [`Schedule::preview`] knows of a waiting request.
@@ -37,10 +37,7 @@ impl<P> Seen<P> {
 #[derive(Debug)]
 pub(crate) struct Preview<P> {
     limit: usize,
-    /// Quantum and deficit, in tokens.
-    classes: Vec<(u64, i128)>,
-    cursor: usize,
-    burst: Option<usize>,
+    ring: Ring,
     /// By class.
     next: Vec<Vec<Seen<P>>>,
     blocked: Vec<Seen<P>>,
@@ -90,13 +87,7 @@ impl<T> Schedule<T> {
         }
         Preview {
             limit,
-            classes: self
-                .classes
-                .iter()
-                .map(|class| (class.quantum, class.deficit))
-                .collect(),
-            cursor: self.cursor,
-            burst: self.burst,
+            ring: self.ring.idle(),
             next,
             blocked: heads_first(&blocked)
                 .filter_map(|(key, blocks)| seen(key, blocks))
@@ -120,13 +111,7 @@ impl<P> Preview<P> {
     /// The requests that may go, in the order of service, as if each were served as soon as its turn
     /// has come; and the blocked ones, the heads of their lanes first.
     pub(crate) fn into_order(self) -> (Vec<Seen<P>>, Vec<Seen<P>>) {
-        let quanta = self.classes.iter().map(|&(quantum, _)| quantum);
-        let mut schedule = Schedule::new(quanta, FairUnit::Requests);
-        schedule.cursor = self.cursor;
-        schedule.burst = self.burst;
-        for (class, &(_, deficit)) in schedule.classes.iter_mut().zip(&self.classes) {
-            class.deficit = deficit;
-        }
+        let mut schedule = Schedule::on(self.ring, FairUnit::Requests);
         // The order inside a class is known: its requests are as if they had come in it.
         let score = Score::new(QueuePolicy::Fcfs, Duration::ZERO, 0.0, 1);
         let next = self.next.into_iter().flatten();

@@ -23,26 +23,12 @@ impl<T> Schedule<T> {
         mut place: impl FnMut(&mut Entry<T>),
         gate: &impl Gate<T>,
     ) {
-        let class = |successor: &Successor| {
-            let mut class = Class::new(successor.quantum, unit);
-            class.deficit = successor
-                .former
-                .map_or(0, |former| self.classes[former].deficit);
-            class
-        };
-        let new: Vec<Class> = ring.iter().map(class).collect();
-        let successor = |former: usize| ring.iter().position(|it| it.former == Some(former));
-        let length = self.classes.len();
-        let from_cursor = (0..length).map(|offset| (self.cursor + offset) % length);
-        // A class that is no more gives its turn to the next one that is.
-        self.cursor = from_cursor.filter_map(successor).next().unwrap_or(0);
-        self.burst = self.burst.and_then(successor);
-
-        let old = std::mem::replace(&mut self.classes, new);
-        self.ready = Indices::new(ring.len());
+        let former = std::mem::take(&mut self.classes);
+        self.classes = ring.iter().map(|_| Class::new(unit)).collect();
         self.backlogged = Indices::new(ring.len());
+        self.ring = self.ring.succeeded_by(ring);
         // In the order of their turns, so that clients come in it again.
-        let keys: Vec<Key> = old
+        let keys: Vec<Key> = former
             .iter()
             .flat_map(|class| class.keys(&self.spots))
             .collect();
@@ -52,13 +38,6 @@ impl<T> Schedule<T> {
                 self.enqueue(key, gate);
             }
         }
-        for (index, class) in self.classes.iter_mut().enumerate() {
-            if class.is_empty() {
-                class.deficit = class.deficit.min(0);
-                if self.burst == Some(index) {
-                    self.burst = None;
-                }
-            }
-        }
+        (0..ring.len()).for_each(|class| self.settle(class));
     }
 }

@@ -1,235 +1,186 @@
-//! The ring of classes and the round robin over it.
+//! The ring of classes: whose turn it is by their deficits.
+//!
+//! Numbers only. It knows nothing of what waits but the price of each class's candidate, so that a
+//! decision goes through little memory however much hangs on a class.
 
-use slab::Slab;
+use std::num::NonZeroU64;
 
-use crate::config::FairUnit;
+use super::{Successor, indices::Indices};
 
-use super::{
-    Backlog, ClientId, LaneId, Rank, Snapshot, class::Class, indices::Indices, queue::Spots,
-};
+/// A deficit this far from zero, in tokens, is charged no further: the rounds that lead out of it must
+/// be told from one fewer.
+const MOST_CHARGED: i128 = 1 << 120;
 
-/// Names a waiting request until it is served or removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(u32);
-
-impl Key {
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    pub(super) fn new(index: usize) -> Self {
-        // A queue of 2^32 requests does not fit in memory.
-        Self(index as u32)
-    }
-}
-
-/// A waiting request.
-#[derive(Debug)]
-pub(crate) struct Entry<T> {
-    pub(crate) class: usize,
-    pub(crate) lane: LaneId,
-    pub(crate) client: ClientId,
-    pub(crate) rank: Rank,
-    pub(crate) snapshot: Snapshot,
-    pub(crate) payload: T,
-}
-
-/// Says whether the head of a lane may go.
-///
-/// Asked when a lane gets a new head and on [`Schedule::recheck`], and remembered in between: whoever
-/// changes what the answer depends on must have the lanes rechecked that it concerns.
-pub(crate) trait Gate<T> {
-    fn open(&self, class: usize, payload: &T) -> bool;
-}
-
-/// The queues of a dominion, and whose turn it is.
-#[derive(Debug)]
-pub(crate) struct Schedule<T> {
-    pub(super) entries: Slab<Entry<T>>,
-    pub(super) spots: Spots,
-    pub(super) classes: Vec<Class>,
-    /// Classes with a dispatchable head.
-    pub(super) ready: Indices,
-    /// Classes with backlog, dispatchable or not.
-    pub(super) backlogged: Indices,
+/// The classes in their order, with what each has to spend.
+#[derive(Clone, Debug)]
+pub(super) struct Ring {
+    accounts: Vec<Account>,
+    /// Classes with a candidate.
+    ready: Indices,
     /// Where the next scan begins.
-    pub(super) cursor: usize,
+    cursor: usize,
     /// The class served last, as long as it has backlog and its credit covers its candidate.
-    pub(super) burst: Option<usize>,
+    burst: Option<usize>,
 }
 
-impl<T> Schedule<T> {
-    /// A ring of classes with these quanta, in tokens, whose clients take turns by `unit`.
-    pub(crate) fn new(quanta: impl IntoIterator<Item = u64>, unit: FairUnit) -> Self {
-        let class = |quantum| Class::new(quantum, unit);
-        let classes: Vec<_> = quanta.into_iter().map(class).collect();
+/// What a class has to spend, and what it would spend next.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    /// Tokens credited and not yet spent; below 0 it is in debt. Without backlog never above 0.
+    deficit: i128,
+    /// Tokens credited in each round.
+    quantum: u64,
+    /// What the candidate costs, in tokens.
+    price: Option<NonZeroU64>,
+}
+
+impl Account {
+    fn new(quantum: u64, deficit: i128) -> Self {
         Self {
-            entries: Slab::new(),
-            spots: Spots::default(),
-            ready: Indices::new(classes.len()),
-            backlogged: Indices::new(classes.len()),
-            classes,
-            cursor: 0,
-            burst: None,
+            deficit,
+            quantum,
+            price: None,
         }
     }
 
-    /// Waiting requests in all classes.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+    fn price(&self) -> Option<i128> {
+        self.price.map(|price| price.get().into())
     }
 
-    pub(crate) fn backlog(&self, class: usize) -> Backlog {
-        self.classes[class].backlog
+    /// Credits this many quanta.
+    ///
+    /// Nobody is credited more rounds than take it to what its candidate costs, which is fewer than
+    /// 2^122 tokens: neither the product nor the sum overflows.
+    fn credit(&mut self, rounds: i128) {
+        self.deficit += i128::from(self.quantum) * rounds;
+    }
+
+    /// The number of quanta with which it can pay for its candidate, if that is fewer than `most`.
+    fn rounds_to_go(&self, most: u128) -> Option<u128> {
+        let missing = self.price()?.saturating_sub(self.deficit).max(1) as u128;
+        // A division takes many times as long as a product, and one of 128 bits some times more.
+        let too_few = |rounds| u128::from(rounds) * u128::from(self.quantum) < missing;
+        if u64::try_from(most - 1).is_ok_and(too_few) {
+            return None;
+        }
+        let rounds = match u64::try_from(missing) {
+            Ok(missing) => missing.div_ceil(self.quantum).into(),
+            Err(_) => missing.div_ceil(self.quantum.into()),
+        };
+        Some(rounds).filter(|&rounds| rounds < most)
+    }
+}
+
+impl Ring {
+    /// Classes with these quanta, in tokens.
+    pub(super) fn new(quanta: impl IntoIterator<Item = u64>) -> Self {
+        let account = |quantum| Account::new(quantum, 0);
+        Self::of(quanta.into_iter().map(account).collect(), 0, None)
+    }
+
+    fn of(accounts: Vec<Account>, cursor: usize, burst: Option<usize>) -> Self {
+        Self {
+            ready: Indices::new(accounts.len()),
+            accounts,
+            cursor,
+            burst,
+        }
+    }
+
+    /// The same without candidates.
+    pub(super) fn idle(&self) -> Self {
+        let idle = |account: &Account| Account::new(account.quantum, account.deficit);
+        let accounts = self.accounts.iter().map(idle).collect();
+        Self::of(accounts, self.cursor, self.burst)
+    }
+
+    /// Other classes, without candidates. Deficit, burst and cursor go with their classes.
+    pub(super) fn succeeded_by(&self, classes: &[Successor]) -> Self {
+        let account = |successor: &Successor| {
+            let former = successor.former.map(|former| self.accounts[former]);
+            Account::new(
+                successor.quantum,
+                former.map_or(0, |former| former.deficit),
+            )
+        };
+        let successor = |former: usize| classes.iter().position(|it| it.former == Some(former));
+        let length = self.accounts.len();
+        // A class that is no more gives its turn to the next one that is.
+        let from_cursor = (0..length).map(|offset| (self.cursor + offset) % length);
+        Self::of(
+            classes.iter().map(account).collect(),
+            from_cursor.filter_map(successor).next().unwrap_or(0),
+            self.burst.and_then(successor),
+        )
+    }
+
+    /// How many classes there are.
+    pub(super) fn len(&self) -> usize {
+        self.accounts.len()
     }
 
     /// What a class has been credited and not spent, in tokens.
-    pub(crate) fn deficit(&self, class: usize) -> i128 {
-        self.classes[class].deficit
+    pub(super) fn deficit(&self, class: usize) -> i128 {
+        self.accounts[class].deficit
     }
 
-    /// Heads that the gate lets through, each asked anew.
-    #[cfg(test)]
-    pub(crate) fn open_heads(&self, gate: &impl Gate<T>) -> usize {
-        let heads = self
-            .classes
-            .iter()
-            .enumerate()
-            .flat_map(|(index, class)| class.heads().map(move |key| (index, key)));
-        heads
-            .filter(|&(class, key)| gate.open(class, &self.entries[key.index()].payload))
-            .count()
-    }
-
-    /// Where the next scan begins: the index of a class.
-    pub(crate) fn cursor(&self) -> usize {
+    pub(super) fn cursor(&self) -> usize {
         self.cursor
     }
 
-    /// The class in its burst.
-    pub(crate) fn burst(&self) -> Option<usize> {
+    pub(super) fn burst(&self) -> Option<usize> {
         self.burst
     }
 
-    /// True if some head may go.
-    pub(crate) fn is_dispatchable(&self) -> bool {
+    /// True if some class has a candidate.
+    pub(super) fn is_ready(&self) -> bool {
         self.ready.next(0).is_some()
     }
 
-    /// The classes with backlog, in ring order.
-    pub(crate) fn backlogged(&self) -> impl Iterator<Item = usize> + '_ {
-        self.backlogged.iter()
-    }
-
-    /// The waiting requests, in no order.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<T>> {
-        self.entries.iter().map(|(_, entry)| entry)
-    }
-
-    /// Adds a request. O(log n).
-    pub(crate) fn push(&mut self, entry: Entry<T>, gate: &impl Gate<T>) -> Key {
-        let key = Key::new(self.entries.insert(entry));
-        self.enqueue(key, gate);
-        key
-    }
-
-    /// Puts an entry into the queue of its class.
-    pub(super) fn enqueue(&mut self, key: Key, gate: &impl Gate<T>) {
-        let Some(entry) = self.entries.get(key.index()) else {
-            return;
-        };
-        let (class, lane) = (entry.class, entry.lane);
-        if self.classes[class].is_empty() {
-            self.backlogged.insert(class);
-        }
-        if self.classes[class].push(key, entry, &mut self.spots) {
-            self.recheck(class, lane, gate);
-        }
-    }
-
-    /// Takes a request out that is not to be served. O(log n).
-    pub(crate) fn remove(&mut self, key: Key, gate: &impl Gate<T>) -> Option<Entry<T>> {
-        let entry = self.entries.try_remove(key.index())?;
-        let class = &mut self.classes[entry.class];
-        if class.remove(key, &entry, &mut self.spots) {
-            self.recheck(entry.class, entry.lane, gate);
-        }
-        self.settle(entry.class);
-        Some(entry)
-    }
-
-    /// Asks the gate anew about the head of a lane.
-    pub(crate) fn recheck(&mut self, class: usize, lane: LaneId, gate: &impl Gate<T>) {
-        let entries = &self.entries;
-        let asked = &mut self.classes[class];
-        asked.recheck(lane, |key| {
-            let entry = entries.get(key.index())?;
-            gate.open(class, &entry.payload)
-                .then(|| entry.snapshot.cost())
-        });
-        if asked.candidate().is_some() {
+    /// What a class's candidate costs, in tokens, from now on; none if it has none.
+    pub(super) fn set_price(&mut self, class: usize, price: Option<NonZeroU64>) {
+        self.accounts[class].price = price;
+        if price.is_some() {
             self.ready.insert(class);
         } else {
             self.ready.remove(class);
         }
     }
 
-    /// Asks the gate anew about all heads that a worker concerns: those of its own lanes and of the
-    /// shared ones.
-    pub(crate) fn recheck_worker(&mut self, worker: u32, gate: &impl Gate<T>) {
-        let mut next = self.backlogged.next(0);
-        while let Some(class) = next {
-            self.recheck(class, LaneId::Worker(worker), gate);
-            self.recheck(class, LaneId::Shared, gate);
-            next = self.backlogged.next(class + 1);
+    /// Takes tokens from a class's deficit, or gives some back.
+    pub(super) fn charge(&mut self, class: usize, tokens: i128) {
+        let account = &mut self.accounts[class];
+        let deficit = account.deficit.saturating_sub(tokens);
+        account.deficit = deficit.clamp(-MOST_CHARGED, MOST_CHARGED);
+    }
+
+    /// A class has no backlog: it loses what it was credited, and its burst with it.
+    pub(super) fn leave(&mut self, class: usize) {
+        let account = &mut self.accounts[class];
+        account.deficit = account.deficit.min(0);
+        if self.burst == Some(class) {
+            self.burst = None;
         }
     }
 
-    /// Takes tokens from a class's deficit for what it used beyond the cost of its requests, or, if
-    /// they are negative, gives some back. It may go into debt, which it earns its way out of like
-    /// out of any cost: by quanta, while it has backlog.
-    pub(crate) fn charge(&mut self, class: usize, tokens: i128) {
-        self.classes[class].charge(tokens);
-    }
-
-    /// Takes out the request whose turn it is, if any may go.
-    pub(crate) fn serve(&mut self, gate: &impl Gate<T>) -> Option<Entry<T>> {
-        if !self.is_dispatchable() {
-            return None;
-        }
-        let class = self.pick()?;
-        let (lane, head) = self.classes[class].candidate()?;
-        let entry = self.entries.try_remove(head.key.index())?;
-
-        let served = &mut self.classes[class];
-        served.deficit = served.deficit.saturating_sub(head.cost.into());
-        served.pop(lane, entry.snapshot, &mut self.spots);
-        self.recheck(class, lane, gate);
-        self.cursor = if class + 1 == self.classes.len() {
+    /// A class is served for what its candidate cost, in tokens.
+    pub(super) fn spend(&mut self, class: usize, cost: u64) {
+        let account = &mut self.accounts[class];
+        account.deficit = account.deficit.saturating_sub(cost.into());
+        self.cursor = if class + 1 == self.accounts.len() {
             0
         } else {
             class + 1
         };
         self.burst = Some(class);
-        self.settle(class);
-        Some(entry)
-    }
-
-    /// An emptied class leaves the ring, and with its deficit its burst is gone.
-    fn settle(&mut self, class: usize) {
-        if self.classes[class].is_empty() {
-            self.backlogged.remove(class);
-            if self.burst == Some(class) {
-                self.burst = None;
-            }
-        }
     }
 
     /// The class whose turn it is, credited so that it can pay for its candidate.
-    fn pick(&mut self) -> Option<usize> {
+    pub(super) fn turn(&mut self) -> Option<usize> {
         if let Some(class) = self.burst {
-            match self.classes[class].price() {
-                Some(cost) if cost <= self.classes[class].deficit => return Some(class),
+            let account = &self.accounts[class];
+            match account.price() {
+                Some(cost) if cost <= account.deficit => return Some(class),
                 Some(_) => self.burst = None,
                 // Only blocked: its credit waits with it.
                 None => {}
@@ -238,21 +189,21 @@ impl<T> Schedule<T> {
         self.scan().or_else(|| self.skip_rounds_without_progress())
     }
 
-    /// One round: every dispatchable class from the cursor on, until one can pay.
+    /// One round: every class with a candidate from the cursor on, until one can pay.
     fn scan(&mut self) -> Option<usize> {
         let Self {
-            classes,
+            accounts,
             ready,
             cursor,
             ..
         } = self;
         for index in ready.around(*cursor) {
-            let class = &mut classes[index];
-            let cost = class.price()?;
-            if cost > class.deficit {
-                class.credit(1);
+            let account = &mut accounts[index];
+            let cost = account.price()?;
+            if cost > account.deficit {
+                account.credit(1);
             }
-            if cost <= class.deficit {
+            if cost <= account.deficit {
                 return Some(index);
             }
         }
@@ -263,21 +214,21 @@ impl<T> Schedule<T> {
     /// to the first class that can pay then: that is the answer.
     fn skip_rounds_without_progress(&mut self) -> Option<usize> {
         let Self {
-            classes,
+            accounts,
             ready,
             cursor,
             ..
         } = self;
         let (mut fewest, mut first) = (u128::MAX, None);
         for index in ready.around(*cursor) {
-            if let Some(rounds) = classes[index].rounds_to_go(fewest) {
+            if let Some(rounds) = accounts[index].rounds_to_go(fewest) {
                 (fewest, first) = (rounds, Some(index));
             }
         }
         let first = first?;
         let mut rounds = fewest as i128;
         for index in ready.around(*cursor) {
-            classes[index].credit(rounds);
+            accounts[index].credit(rounds);
             if index == first {
                 rounds -= 1;
             }

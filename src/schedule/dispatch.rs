@@ -1,0 +1,216 @@
+//! What waits, and who of it is served.
+
+use std::num::NonZeroU64;
+
+use slab::Slab;
+
+use crate::config::FairUnit;
+
+use super::{
+    Backlog, ClientId, LaneId, Rank, Snapshot, class::Class, indices::Indices, queue::Spots,
+    ring::Ring,
+};
+
+/// Names a waiting request until it is served or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(u32);
+
+impl Key {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(super) fn new(index: usize) -> Self {
+        // A queue of 2^32 requests does not fit in memory.
+        Self(index as u32)
+    }
+}
+
+/// A waiting request.
+#[derive(Debug)]
+pub(crate) struct Entry<T> {
+    pub(crate) class: usize,
+    pub(crate) lane: LaneId,
+    pub(crate) client: ClientId,
+    pub(crate) rank: Rank,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) payload: T,
+}
+
+/// Says whether the head of a lane may go.
+///
+/// Asked when a lane gets a new head and on [`Schedule::recheck`], and remembered in between: whoever
+/// changes what the answer depends on must have the lanes rechecked that it concerns.
+pub(crate) trait Gate<T> {
+    fn open(&self, class: usize, payload: &T) -> bool;
+}
+
+/// The queues of a dominion, and whose turn it is.
+#[derive(Debug)]
+pub(crate) struct Schedule<T> {
+    pub(super) entries: Slab<Entry<T>>,
+    pub(super) spots: Spots,
+    pub(super) classes: Vec<Class>,
+    /// Classes with backlog, dispatchable or not.
+    pub(super) backlogged: Indices,
+    pub(super) ring: Ring,
+}
+
+impl<T> Schedule<T> {
+    /// A ring of classes with these quanta, in tokens, whose clients take turns by `unit`.
+    pub(crate) fn new(quanta: impl IntoIterator<Item = u64>, unit: FairUnit) -> Self {
+        Self::on(Ring::new(quanta), unit)
+    }
+
+    pub(super) fn on(ring: Ring, unit: FairUnit) -> Self {
+        let classes = ring.len();
+        Self {
+            entries: Slab::new(),
+            spots: Spots::default(),
+            classes: (0..classes).map(|_| Class::new(unit)).collect(),
+            backlogged: Indices::new(classes),
+            ring,
+        }
+    }
+
+    /// Waiting requests in all classes.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn backlog(&self, class: usize) -> Backlog {
+        self.classes[class].backlog
+    }
+
+    /// What a class has been credited and not spent, in tokens.
+    pub(crate) fn deficit(&self, class: usize) -> i128 {
+        self.ring.deficit(class)
+    }
+
+    /// Heads that the gate lets through, each asked anew.
+    #[cfg(test)]
+    pub(crate) fn open_heads(&self, gate: &impl Gate<T>) -> usize {
+        let heads = self
+            .classes
+            .iter()
+            .enumerate()
+            .flat_map(|(index, class)| class.heads().map(move |key| (index, key)));
+        heads
+            .filter(|&(class, key)| gate.open(class, &self.entries[key.index()].payload))
+            .count()
+    }
+
+    /// Where the next scan begins: the index of a class.
+    pub(crate) fn cursor(&self) -> usize {
+        self.ring.cursor()
+    }
+
+    /// The class in its burst.
+    pub(crate) fn burst(&self) -> Option<usize> {
+        self.ring.burst()
+    }
+
+    /// True if some head may go.
+    pub(crate) fn is_dispatchable(&self) -> bool {
+        self.ring.is_ready()
+    }
+
+    /// The classes with backlog, in ring order.
+    pub(crate) fn backlogged(&self) -> impl Iterator<Item = usize> + '_ {
+        self.backlogged.iter()
+    }
+
+    /// The waiting requests, in no order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<T>> {
+        self.entries.iter().map(|(_, entry)| entry)
+    }
+
+    /// Adds a request. O(log n).
+    pub(crate) fn push(&mut self, entry: Entry<T>, gate: &impl Gate<T>) -> Key {
+        let key = Key::new(self.entries.insert(entry));
+        self.enqueue(key, gate);
+        key
+    }
+
+    /// Puts an entry into the queue of its class.
+    pub(super) fn enqueue(&mut self, key: Key, gate: &impl Gate<T>) {
+        let Some(entry) = self.entries.get(key.index()) else {
+            return;
+        };
+        let (class, lane) = (entry.class, entry.lane);
+        if self.classes[class].is_empty() {
+            self.backlogged.insert(class);
+        }
+        if self.classes[class].push(key, entry, &mut self.spots) {
+            self.recheck(class, lane, gate);
+        }
+    }
+
+    /// Takes a request out that is not to be served. O(log n).
+    pub(crate) fn remove(&mut self, key: Key, gate: &impl Gate<T>) -> Option<Entry<T>> {
+        let entry = self.entries.try_remove(key.index())?;
+        let class = &mut self.classes[entry.class];
+        if class.remove(key, &entry, &mut self.spots) {
+            self.recheck(entry.class, entry.lane, gate);
+        }
+        self.settle(entry.class);
+        Some(entry)
+    }
+
+    /// Asks the gate anew about the head of a lane.
+    pub(crate) fn recheck(&mut self, class: usize, lane: LaneId, gate: &impl Gate<T>) {
+        let entries = &self.entries;
+        let asked = &mut self.classes[class];
+        asked.recheck(lane, |key| {
+            let entry = entries.get(key.index())?;
+            gate.open(class, &entry.payload)
+                .then(|| entry.snapshot.cost())
+        });
+        let candidate = asked.candidate();
+        let price = candidate.and_then(|(_, head)| NonZeroU64::new(head.cost));
+        self.ring.set_price(class, price);
+    }
+
+    /// Asks the gate anew about all heads that a worker concerns: those of its own lanes and of the
+    /// shared ones.
+    pub(crate) fn recheck_worker(&mut self, worker: u32, gate: &impl Gate<T>) {
+        let mut next = self.backlogged.next(0);
+        while let Some(class) = next {
+            self.recheck(class, LaneId::Worker(worker), gate);
+            self.recheck(class, LaneId::Shared, gate);
+            next = self.backlogged.next(class + 1);
+        }
+    }
+
+    /// Takes tokens from a class's deficit for what it used beyond the cost of its requests, or, if
+    /// they are negative, gives some back. It may go into debt, which it earns its way out of like
+    /// out of any cost: by quanta, while it has backlog.
+    pub(crate) fn charge(&mut self, class: usize, tokens: i128) {
+        self.ring.charge(class, tokens);
+        self.settle(class);
+    }
+
+    /// Takes out the request whose turn it is, if any may go.
+    pub(crate) fn serve(&mut self, gate: &impl Gate<T>) -> Option<Entry<T>> {
+        if !self.is_dispatchable() {
+            return None;
+        }
+        let class = self.ring.turn()?;
+        let (lane, head) = self.classes[class].candidate()?;
+        let entry = self.entries.try_remove(head.key.index())?;
+
+        self.ring.spend(class, head.cost);
+        self.classes[class].pop(lane, entry.snapshot, &mut self.spots);
+        self.recheck(class, lane, gate);
+        self.settle(class);
+        Some(entry)
+    }
+
+    /// An emptied class leaves the ring.
+    pub(super) fn settle(&mut self, class: usize) {
+        if self.classes[class].is_empty() {
+            self.backlogged.remove(class);
+            self.ring.leave(class);
+        }
+    }
+}
