@@ -1,14 +1,14 @@
 //! A policy class inside a dominion: its lanes, and which of them may go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::config::FairUnit;
 
 use super::{
     Entry, Key, LaneId, Rank, Snapshot,
+    entries::Entries,
     exact::ExactLanes,
-    lane::{Head, Lane, Walk},
-    queue::Spots,
+    lane::{Lane, Walk},
 };
 
 /// What is queued in a class.
@@ -29,7 +29,7 @@ pub(super) struct Ahead {
 }
 
 /// Takes the lane with the best head out, and tells the head.
-fn first<'a>(lanes: &mut BTreeMap<Rank, Walk<'a>>) -> Option<(Key, Walk<'a>)> {
+fn first<'a, T>(lanes: &mut BTreeMap<Rank, Walk<'a, T>>) -> Option<(Key, Walk<'a, T>)> {
     let (_, mut lane) = lanes.pop_first()?;
     let (_, key) = lane.head()?;
     Some((key, lane))
@@ -43,10 +43,6 @@ pub(super) struct Class {
     /// The lane that most classes have alone, and so outside of the tree of the others.
     shared: Lane,
     exact: ExactLanes,
-    /// The exact lanes whose head passed the gate when it was last asked, the best head first.
-    ready: BTreeSet<(Rank, u32)>,
-    /// The best of all heads that passed, kept because each decision asks each class for it.
-    candidate: Option<(LaneId, Head)>,
 }
 
 impl Class {
@@ -56,8 +52,6 @@ impl Class {
             backlog: Backlog::default(),
             shared: Lane::default(),
             exact: ExactLanes::default(),
-            ready: BTreeSet::new(),
-            candidate: None,
         }
     }
 
@@ -65,32 +59,49 @@ impl Class {
         self.backlog.requests == 0
     }
 
-    /// The best dispatchable head of all lanes.
-    pub(super) fn candidate(&self) -> Option<(LaneId, Head)> {
-        self.candidate
+    /// The lane with the best of all heads that may go.
+    pub(super) fn candidate(&self) -> Option<LaneId> {
+        let exact = self.exact.best().next();
+        let shared = self.shared.head().filter(|_| self.shared.price.is_some());
+        match (shared, exact) {
+            (Some((shared, _)), Some((exact, worker))) if exact < shared => {
+                Some(LaneId::Worker(worker))
+            }
+            (Some(_), _) => Some(LaneId::Shared),
+            (None, exact) => exact.map(|(_, worker)| LaneId::Worker(worker)),
+        }
+    }
+
+    /// What the candidate costs, in tokens.
+    pub(super) fn price(&self) -> Option<u64> {
+        self.lane(self.candidate()?)?.price
+    }
+
+    /// The request that goes next in a lane.
+    pub(super) fn head(&self, lane: LaneId) -> Option<Key> {
+        self.lane(lane)?.head().map(|(_, key)| key)
     }
 
     /// Its next `limit` requests in the order in which it would serve them, and as many of those that
-    /// are blocked, the best heads first. `cost` is what a request costs, `open` whether it may go.
+    /// are blocked, the best heads first. `open` says whether one may go.
     ///
     /// It steps over no more requests than it tells, however long its lanes are.
-    pub(super) fn look_ahead(
+    pub(super) fn look_ahead<T>(
         &self,
         limit: usize,
-        spots: &Spots,
-        cost: impl Fn(Key) -> u64,
-        open: impl Fn(Key) -> bool,
+        entries: &Entries<T>,
+        open: impl Fn(&T) -> bool,
     ) -> Ahead {
         let mut ahead = Ahead::default();
         // A lane comes into play only once all lanes with better heads were served, so no more of
         // them than requests are wanted.
-        let ready = self.ready.iter().take(limit);
+        let ready = self.exact.best().take(limit);
         let ready = ready.filter_map(|(rank, worker)| {
-            Some((*rank, self.exact.get(*worker)?.walk(self.unit, spots)))
+            Some((rank, self.exact.get(worker)?.walk(self.unit, entries)))
         });
-        let mut lanes: BTreeMap<Rank, Walk<'_>> = ready.collect();
-        if let Some(head) = self.shared.ready {
-            lanes.insert(head.rank, self.shared.walk(self.unit, spots));
+        let mut lanes: BTreeMap<Rank, Walk<'_, T>> = ready.collect();
+        if let Some((rank, _)) = self.shared.head().filter(|_| self.shared.price.is_some()) {
+            lanes.insert(rank, self.shared.walk(self.unit, entries));
         }
         let mut blocked = BTreeMap::new();
         while ahead.next.len() < limit {
@@ -98,20 +109,21 @@ impl Class {
                 break;
             };
             ahead.next.push(key);
-            lane.pop(cost(key));
+            lane.pop(entries[key].snapshot.cost());
             if let Some((rank, key)) = lane.head() {
-                let side = if open(key) { &mut lanes } else { &mut blocked };
+                let open = open(&entries[key].payload);
+                let side = if open { &mut lanes } else { &mut blocked };
                 side.insert(rank, lane);
             }
         }
 
-        let is_blocked = |lane: &&Lane| lane.ready.is_none();
+        let is_blocked = |lane: &&Lane| lane.price.is_none();
         let exact = self.exact.iter().filter(is_blocked);
         // Counted first, so that the search ends with the last one.
-        let exact = exact.take(limit.min(self.exact.len() - self.ready.len()));
+        let exact = exact.take(limit.min(self.exact.len() - self.exact.ready()));
         for lane in exact.chain([&self.shared].into_iter().filter(is_blocked)) {
             if let Some((rank, _)) = lane.head() {
-                blocked.insert(rank, lane.walk(self.unit, spots));
+                blocked.insert(rank, lane.walk(self.unit, entries));
             }
         }
         let mut behind = BTreeMap::new();
@@ -122,7 +134,7 @@ impl Class {
                 break;
             };
             ahead.blocked.push((key, heads));
-            lane.pop(cost(key));
+            lane.pop(entries[key].snapshot.cost());
             if let Some((rank, _)) = lane.head() {
                 behind.insert(rank, lane);
             }
@@ -132,9 +144,9 @@ impl Class {
 
     /// All requests, lane by lane, each lane's by tier and then client by client in the order of
     /// their turns.
-    pub(super) fn keys(&self, spots: &Spots) -> impl Iterator<Item = Key> {
+    pub(super) fn keys<T>(&self, entries: &Entries<T>) -> impl Iterator<Item = Key> {
         let lanes = [&self.shared].into_iter().chain(self.exact.iter());
-        lanes.flat_map(|lane| lane.keys(spots))
+        lanes.flat_map(|lane| lane.keys(entries))
     }
 
     #[cfg(test)]
@@ -148,7 +160,14 @@ impl Class {
         lanes.filter_map(|lane| lane.head().map(|(_, key)| key))
     }
 
-    fn lane(&mut self, id: LaneId) -> Option<&mut Lane> {
+    fn lane(&self, id: LaneId) -> Option<&Lane> {
+        match id {
+            LaneId::Shared => Some(&self.shared),
+            LaneId::Worker(worker) => self.exact.get(worker),
+        }
+    }
+
+    fn lane_mut(&mut self, id: LaneId) -> Option<&mut Lane> {
         match id {
             LaneId::Shared => Some(&mut self.shared),
             LaneId::Worker(worker) => self.exact.get_mut(worker),
@@ -156,35 +175,37 @@ impl Class {
     }
 
     /// Adds a request; true if it became the head of its lane.
-    pub(super) fn push<T>(&mut self, key: Key, entry: &Entry<T>, spots: &mut Spots) -> bool {
+    pub(super) fn push<T>(&mut self, key: Key, entries: &mut Entries<T>) -> bool {
+        let Entry { lane, snapshot, .. } = entries[key];
         let Backlog {
             requests,
             raw_tokens,
             cached_tokens,
         } = &mut self.backlog;
         *requests += 1;
-        *raw_tokens = raw_tokens.saturating_add(entry.snapshot.raw());
-        *cached_tokens = cached_tokens.saturating_add(entry.snapshot.cached());
-        let lane = match entry.lane {
+        *raw_tokens = raw_tokens.saturating_add(snapshot.raw());
+        *cached_tokens = cached_tokens.saturating_add(snapshot.cached());
+        let lane = match lane {
             LaneId::Shared => &mut self.shared,
             LaneId::Worker(worker) => self.exact.get_or_new(worker),
         };
-        lane.push(self.unit, key, entry, spots)
+        lane.push(self.unit, key, entries)
     }
 
     /// Takes a request out of the middle of its lane; true if it was the lane's head.
-    pub(super) fn remove<T>(&mut self, key: Key, entry: &Entry<T>, spots: &mut Spots) -> bool {
-        self.discount(entry.snapshot);
-        self.lane(entry.lane)
-            .is_some_and(|lane| lane.remove(key, entry, spots))
+    pub(super) fn remove<T>(&mut self, key: Key, entries: &mut Entries<T>) -> bool {
+        let Entry { lane, snapshot, .. } = entries[key];
+        self.discount(snapshot);
+        self.lane_mut(lane)
+            .is_some_and(|lane| lane.remove(key, entries))
     }
 
     /// Takes the head of a lane, which passes the turn to the lane's next client.
-    pub(super) fn pop(&mut self, id: LaneId, snapshot: Snapshot, spots: &mut Spots) {
+    pub(super) fn pop<T>(&mut self, id: LaneId, snapshot: Snapshot, entries: &mut Entries<T>) {
         self.discount(snapshot);
         let unit = self.unit;
-        if let Some(lane) = self.lane(id) {
-            lane.pop(unit, snapshot.cost(), spots);
+        if let Some(lane) = self.lane_mut(id) {
+            lane.pop(unit, snapshot.cost(), entries);
         }
     }
 
@@ -202,44 +223,12 @@ impl Class {
 
     /// Asks anew whether the head of a lane may go: `price` is what it costs, if it may.
     pub(super) fn recheck(&mut self, id: LaneId, price: impl FnOnce(Key) -> Option<u64>) {
-        let Some(lane) = self.lane(id) else {
+        let Some(lane) = self.lane_mut(id) else {
             return;
         };
-        let head = lane.head().and_then(|(rank, key)| {
-            let cost = price(key)?;
-            Some(Head { rank, key, cost })
-        });
-        let before = std::mem::replace(&mut lane.ready, head);
-        let emptied = lane.is_empty();
-        let (old, new) = (before.map(|head| head.rank), head.map(|head| head.rank));
+        lane.price = lane.head().and_then(|(_, key)| price(key));
         if let LaneId::Worker(worker) = id {
-            if emptied {
-                self.exact.remove(worker);
-            }
-            if old != new {
-                if let Some(old) = old {
-                    self.ready.remove(&(old, worker));
-                }
-                if let Some(new) = new {
-                    self.ready.insert((new, worker));
-                }
-            }
-        }
-        // What a request costs does not change.
-        if old != new {
-            self.candidate = self.best();
-        }
-    }
-
-    fn best(&self) -> Option<(LaneId, Head)> {
-        let shared = self.shared.ready.map(|head| (LaneId::Shared, head));
-        let exact = self.ready.first().and_then(|(_, worker)| {
-            let head = self.exact.get(*worker)?.ready?;
-            Some((LaneId::Worker(*worker), head))
-        });
-        match (shared, exact) {
-            (Some(shared), Some(exact)) if exact.1.rank < shared.1.rank => Some(exact),
-            _ => shared.or(exact),
+            self.exact.update(worker);
         }
     }
 }

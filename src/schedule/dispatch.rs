@@ -1,41 +1,10 @@
 //! What waits, and who of it is served.
 
-use std::num::NonZeroU64;
-
-use slab::Slab;
-
 use crate::config::FairUnit;
 
 use super::{
-    Backlog, ClientId, LaneId, Rank, Snapshot, class::Class, indices::Indices, queue::Spots,
-    ring::Ring,
+    Backlog, Entry, Key, LaneId, class::Class, entries::Entries, indices::Indices, ring::Ring,
 };
-
-/// Names a waiting request until it is served or removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(u32);
-
-impl Key {
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    pub(super) fn new(index: usize) -> Self {
-        // A queue of 2^32 requests does not fit in memory.
-        Self(index as u32)
-    }
-}
-
-/// A waiting request.
-#[derive(Debug)]
-pub(crate) struct Entry<T> {
-    pub(crate) class: usize,
-    pub(crate) lane: LaneId,
-    pub(crate) client: ClientId,
-    pub(crate) rank: Rank,
-    pub(crate) snapshot: Snapshot,
-    pub(crate) payload: T,
-}
 
 /// Says whether the head of a lane may go.
 ///
@@ -48,8 +17,7 @@ pub(crate) trait Gate<T> {
 /// The queues of a dominion, and whose turn it is.
 #[derive(Debug)]
 pub(crate) struct Schedule<T> {
-    pub(super) entries: Slab<Entry<T>>,
-    pub(super) spots: Spots,
+    pub(super) entries: Entries<T>,
     pub(super) classes: Vec<Class>,
     /// Classes with backlog, dispatchable or not.
     pub(super) backlogged: Indices,
@@ -65,8 +33,7 @@ impl<T> Schedule<T> {
     pub(super) fn on(ring: Ring, unit: FairUnit) -> Self {
         let classes = ring.len();
         Self {
-            entries: Slab::new(),
-            spots: Spots::default(),
+            entries: Entries::new(),
             classes: (0..classes).map(|_| Class::new(unit)).collect(),
             backlogged: Indices::new(classes),
             ring,
@@ -96,7 +63,7 @@ impl<T> Schedule<T> {
             .enumerate()
             .flat_map(|(index, class)| class.heads().map(move |key| (index, key)));
         heads
-            .filter(|&(class, key)| gate.open(class, &self.entries[key.index()].payload))
+            .filter(|&(class, key)| gate.open(class, &self.entries[key].payload))
             .count()
     }
 
@@ -122,39 +89,35 @@ impl<T> Schedule<T> {
 
     /// The waiting requests, in no order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<T>> {
-        self.entries.iter().map(|(_, entry)| entry)
+        self.entries.iter()
     }
 
     /// Adds a request. O(log n).
     pub(crate) fn push(&mut self, entry: Entry<T>, gate: &impl Gate<T>) -> Key {
-        let key = Key::new(self.entries.insert(entry));
+        let key = self.entries.insert(entry);
         self.enqueue(key, gate);
         key
     }
 
     /// Puts an entry into the queue of its class.
     pub(super) fn enqueue(&mut self, key: Key, gate: &impl Gate<T>) {
-        let Some(entry) = self.entries.get(key.index()) else {
-            return;
-        };
-        let (class, lane) = (entry.class, entry.lane);
+        let Entry { class, lane, .. } = self.entries[key];
         if self.classes[class].is_empty() {
             self.backlogged.insert(class);
         }
-        if self.classes[class].push(key, entry, &mut self.spots) {
+        if self.classes[class].push(key, &mut self.entries) {
             self.recheck(class, lane, gate);
         }
     }
 
     /// Takes a request out that is not to be served. O(log n).
     pub(crate) fn remove(&mut self, key: Key, gate: &impl Gate<T>) -> Option<Entry<T>> {
-        let entry = self.entries.try_remove(key.index())?;
-        let class = &mut self.classes[entry.class];
-        if class.remove(key, &entry, &mut self.spots) {
-            self.recheck(entry.class, entry.lane, gate);
+        let &Entry { class, lane, .. } = self.entries.get(key)?;
+        if self.classes[class].remove(key, &mut self.entries) {
+            self.recheck(class, lane, gate);
         }
-        self.settle(entry.class);
-        Some(entry)
+        self.settle(class);
+        self.entries.remove(key)
     }
 
     /// Asks the gate anew about the head of a lane.
@@ -162,13 +125,11 @@ impl<T> Schedule<T> {
         let entries = &self.entries;
         let asked = &mut self.classes[class];
         asked.recheck(lane, |key| {
-            let entry = entries.get(key.index())?;
+            let entry = &entries[key];
             gate.open(class, &entry.payload)
                 .then(|| entry.snapshot.cost())
         });
-        let candidate = asked.candidate();
-        let price = candidate.and_then(|(_, head)| NonZeroU64::new(head.cost));
-        self.ring.set_price(class, price);
+        self.ring.set_price(class, asked.price());
     }
 
     /// Asks the gate anew about all heads that a worker concerns: those of its own lanes and of the
@@ -196,14 +157,15 @@ impl<T> Schedule<T> {
             return None;
         }
         let class = self.ring.turn()?;
-        let (lane, head) = self.classes[class].candidate()?;
-        let entry = self.entries.try_remove(head.key.index())?;
+        let lane = self.classes[class].candidate()?;
+        let key = self.classes[class].head(lane)?;
+        let snapshot = self.entries[key].snapshot;
 
-        self.ring.spend(class, head.cost);
-        self.classes[class].pop(lane, entry.snapshot, &mut self.spots);
+        self.ring.spend(class, snapshot.cost());
+        self.classes[class].pop(lane, snapshot, &mut self.entries);
         self.recheck(class, lane, gate);
         self.settle(class);
-        Some(entry)
+        self.entries.remove(key)
     }
 
     /// An emptied class leaves the ring.

@@ -1,13 +1,24 @@
 //! The lanes of exact workers in a class.
 
-use super::lane::Lane;
+use std::collections::BTreeSet;
+
+use super::{Rank, lane::Lane};
 
 /// By worker, so that one is found at once among any number of them. A worker to which nobody was pinned
 /// takes up a pointer at most, in each class.
 #[derive(Debug, Default)]
 pub(super) struct ExactLanes {
-    by_worker: Vec<Option<Box<Lane>>>,
+    by_worker: Vec<Option<Box<Exact>>>,
     len: usize,
+    /// Those whose head passed the gate when it was last asked, the best head first.
+    ready: BTreeSet<(Rank, u32)>,
+}
+
+#[derive(Debug, Default)]
+struct Exact {
+    lane: Lane,
+    /// The rank under which it is among the ready ones.
+    ready: Option<Rank>,
 }
 
 impl ExactLanes {
@@ -17,11 +28,13 @@ impl ExactLanes {
     }
 
     pub(super) fn get(&self, worker: u32) -> Option<&Lane> {
-        self.by_worker.get(worker as usize)?.as_deref()
+        let exact = self.by_worker.get(worker as usize)?;
+        exact.as_deref().map(|exact| &exact.lane)
     }
 
     pub(super) fn get_mut(&mut self, worker: u32) -> Option<&mut Lane> {
-        self.by_worker.get_mut(worker as usize)?.as_deref_mut()
+        let exact = self.by_worker.get_mut(worker as usize)?;
+        exact.as_deref_mut().map(|exact| &mut exact.lane)
     }
 
     /// The lane of a worker, which is there from now on.
@@ -30,22 +43,49 @@ impl ExactLanes {
         if self.by_worker.len() <= index {
             self.by_worker.resize_with(index + 1, || None);
         }
-        let Self { by_worker, len } = self;
-        by_worker[index].get_or_insert_with(|| {
+        let Self { by_worker, len, .. } = self;
+        let exact = by_worker[index].get_or_insert_with(|| {
             *len += 1;
             Box::default()
-        })
+        });
+        &mut exact.lane
     }
 
-    pub(super) fn remove(&mut self, worker: u32) {
-        let lane = self.by_worker.get_mut(worker as usize);
-        if lane.and_then(Option::take).is_some() {
+    /// How many have a head that may go.
+    pub(super) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The workers whose lane has a head that may go, the best head first.
+    pub(super) fn best(&self) -> impl Iterator<Item = (Rank, u32)> + '_ {
+        self.ready.iter().copied()
+    }
+
+    /// The head of a worker's lane, or whether it may go, has changed. An empty lane is let go of.
+    pub(super) fn update(&mut self, worker: u32) {
+        let Some(place) = self.by_worker.get_mut(worker as usize) else {
+            return;
+        };
+        let Some(Exact { lane, ready }) = place.as_deref_mut() else {
+            return;
+        };
+        let head = lane.head().filter(|_| lane.price.is_some());
+        let rank = head.map(|(rank, _)| rank);
+        let before = std::mem::replace(ready, rank);
+        if lane.is_empty() {
+            *place = None;
             self.len -= 1;
+        }
+        if before != rank {
+            if let Some(before) = before {
+                self.ready.remove(&(before, worker));
+            }
+            self.ready.extend(rank.map(|rank| (rank, worker)));
         }
     }
 
     /// In the order of the workers.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Lane> {
-        self.by_worker.iter().flatten().map(|lane| &**lane)
+        self.by_worker.iter().flatten().map(|exact| &exact.lane)
     }
 }

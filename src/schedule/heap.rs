@@ -14,12 +14,7 @@ pub(super) struct Heap {
 /// More compare more, fewer miss the cache more often.
 const CHILDREN: usize = 8;
 
-/// No heap of this length fits in memory.
-const OUTSIDE: u32 = u32::MAX;
-
-/// Where each request stands in the heap it waits in.
-///
-/// Apart from the requests, since those that move in a heap are not looked at otherwise.
+/// Where each request stands in the heap it waits in, if it waits in one.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
     by_key: Vec<u32>,
@@ -34,17 +29,8 @@ impl Positions {
     }
 
     fn set(&mut self, key: Key, position: usize) {
+        // No heap of 2^32 nodes fits in memory.
         self.by_key[key.index()] = position as u32;
-    }
-
-    /// Notes that a request stands in no heap.
-    pub(super) fn set_outside(&mut self, key: Key) {
-        self.reserve(key);
-        self.by_key[key.index()] = OUTSIDE;
-    }
-
-    pub(super) fn is_outside(&self, key: Key) -> bool {
-        self.by_key[key.index()] == OUTSIDE
     }
 }
 

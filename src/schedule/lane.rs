@@ -9,8 +9,9 @@ use crate::config::FairUnit;
 
 use super::{
     ClientId, Entry, Key, Rank,
+    entries::Entries,
     order::Tier,
-    queue::{InOrder, Queue, Spots},
+    queue::{InOrder, Queue},
 };
 
 /// Which lane of a class: that of one exact worker, or the shared one.
@@ -26,16 +27,8 @@ pub(super) struct Lane {
     /// The highest tier, which most lanes have alone, and so outside of the tree of the others.
     top: Option<(Tier, Turns)>,
     lower: BTreeMap<Tier, Turns>,
-    /// The head, if it passed the gate when it was last asked.
-    pub(super) ready: Option<Head>,
-}
-
-/// A head that may go, and what it costs in tokens.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
-    pub(super) rank: Rank,
-    pub(super) key: Key,
-    pub(super) cost: u64,
+    /// What the head costs, in tokens, if it passed the gate when that was last asked.
+    pub(super) price: Option<u64>,
 }
 
 /// The clients that wait in one tier of a lane, in the order of their turns.
@@ -67,10 +60,10 @@ impl Lane {
     }
 
     /// Its requests in the order in which they would leave it.
-    pub(super) fn walk<'a>(&'a self, unit: FairUnit, spots: &'a Spots) -> Walk<'a> {
+    pub(super) fn walk<'a, T>(&'a self, unit: FairUnit, entries: &'a Entries<T>) -> Walk<'a, T> {
         Walk {
             unit,
-            spots,
+            entries,
             top: self.top.as_ref(),
             lower: self.lower.iter(),
             tier: Tier::default(),
@@ -79,31 +72,25 @@ impl Lane {
     }
 
     /// All requests, by tier, then client by client in the order of their turns.
-    pub(super) fn keys(&self, spots: &Spots) -> impl Iterator<Item = Key> {
+    pub(super) fn keys<T>(&self, entries: &Entries<T>) -> impl Iterator<Item = Key> {
         let top = self.top.iter().flat_map(|(_, turns)| turns);
         let turns = top.chain(self.lower.values().flatten());
-        turns.flat_map(|turn| turn.queue.keys(spots))
+        turns.flat_map(|turn| turn.queue.keys(entries))
     }
 
     /// Adds a request; true if it became the head.
-    pub(super) fn push<T>(
-        &mut self,
-        unit: FairUnit,
-        key: Key,
-        entry: &Entry<T>,
-        spots: &mut Spots,
-    ) -> bool {
-        let (client, rank) = (entry.client, entry.rank);
+    pub(super) fn push<T>(&mut self, unit: FairUnit, key: Key, entries: &mut Entries<T>) -> bool {
+        let Entry { client, rank, .. } = entries[key];
         let turns = self.turns(rank.tier());
         if let Some(turn) = turns.iter_mut().find(|turn| turn.client == client) {
-            return turn.queue.push(rank.place(), key, spots) && self.is_head(key);
+            return turn.queue.push(key, entries) && self.is_head(key);
         }
         let mut turn = Turn {
             client,
             queue: Queue::default(),
             served: turns.front().map_or(0, |first| first.served),
         };
-        turn.queue.push(rank.place(), key, spots);
+        turn.queue.push(key, entries);
         pass(turns, unit, turn);
         self.is_head(key)
     }
@@ -125,9 +112,10 @@ impl Lane {
     }
 
     /// Takes a request out, wherever it stands; true if it was the head. Its client keeps its turn.
-    pub(super) fn remove<T>(&mut self, key: Key, entry: &Entry<T>, spots: &mut Spots) -> bool {
+    pub(super) fn remove<T>(&mut self, key: Key, entries: &mut Entries<T>) -> bool {
         let was_head = self.is_head(key);
-        let tier = entry.rank.tier();
+        let Entry { client, rank, .. } = entries[key];
+        let tier = rank.tier();
         let is_top = self.top.as_ref().is_some_and(|(top, _)| *top == tier);
         let turns = match &mut self.top {
             Some((_, turns)) if is_top => turns,
@@ -136,8 +124,8 @@ impl Lane {
                 None => return false,
             },
         };
-        if let Some(index) = turns.iter().position(|turn| turn.client == entry.client) {
-            turns[index].queue.remove(key, spots);
+        if let Some(index) = turns.iter().position(|turn| turn.client == client) {
+            turns[index].queue.remove(key, entries);
             if turns[index].queue.is_empty() {
                 turns.remove(index);
             }
@@ -153,7 +141,7 @@ impl Lane {
     }
 
     /// Takes the head out, which costs this many tokens, and passes the turn on.
-    pub(super) fn pop(&mut self, unit: FairUnit, cost: u64, spots: &mut Spots) {
+    pub(super) fn pop<T>(&mut self, unit: FairUnit, cost: u64, entries: &mut Entries<T>) {
         let Some((_, turns)) = &mut self.top else {
             return;
         };
@@ -161,7 +149,7 @@ impl Lane {
         let Some(turn) = turns.front_mut() else {
             return;
         };
-        turn.queue.pop(spots);
+        turn.queue.pop(entries);
         if alone {
             // Nobody to pass the turn to.
             if turn.queue.is_empty() {
@@ -189,19 +177,19 @@ fn pass<Q>(turns: &mut VecDeque<Turn<Q>>, unit: FairUnit, turn: Turn<Q>) {
 
 /// A look at a lane's requests one after the other, which leaves the lane as it is.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct Walk<'a, T> {
     unit: FairUnit,
-    spots: &'a Spots,
+    entries: &'a Entries<T>,
     /// The highest tier, if it is still to come.
     top: Option<&'a (Tier, Turns)>,
     /// The other ones to come.
     lower: btree_map::Iter<'a, Tier, Turns>,
     tier: Tier,
     /// What is left of this tier.
-    turns: VecDeque<Turn<Peekable<InOrder<'a>>>>,
+    turns: VecDeque<Turn<Peekable<InOrder<'a, T>>>>,
 }
 
-impl Walk<'_> {
+impl<T> Walk<'_, T> {
     /// The request that goes next.
     pub(super) fn head(&mut self) -> Option<(Rank, Key)> {
         while self.turns.is_empty() {
@@ -210,7 +198,7 @@ impl Walk<'_> {
             self.tier = *tier;
             let turns = turns.iter().map(|turn| Turn {
                 client: turn.client,
-                queue: turn.queue.in_order(self.spots).peekable(),
+                queue: turn.queue.in_order(self.entries).peekable(),
                 served: turn.served,
             });
             self.turns.extend(turns);

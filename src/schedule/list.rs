@@ -7,17 +7,38 @@ pub(crate) struct List {
     ends: Option<(u32, u32)>,
 }
 
-/// The neighbours of each member, by number. Lists may share them whose members are all different.
-#[derive(Debug, Default)]
-pub(crate) struct Links {
-    links: Vec<Link>,
-}
-
-/// `before` of the first of a list and `after` of its last mean nothing, and are never read.
+/// The neighbours of a member, by number. `before` of the first of a list and `after` of its last mean
+/// nothing, and are never read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Link {
+pub(crate) struct Link {
     before: u32,
     after: u32,
+}
+
+/// Where each member has its link. Lists may share it whose members are all different.
+pub(crate) trait Linked {
+    fn link(&self, member: usize) -> Link;
+
+    fn link_mut(&mut self, member: usize) -> &mut Link;
+}
+
+/// The links of members that have no place of their own for them.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    by_member: Vec<Link>,
+}
+
+impl Linked for Links {
+    fn link(&self, member: usize) -> Link {
+        self.by_member[member]
+    }
+
+    fn link_mut(&mut self, member: usize) -> &mut Link {
+        if self.by_member.len() <= member {
+            self.by_member.resize(member + 1, Link::default());
+        }
+        &mut self.by_member[member]
+    }
 }
 
 impl List {
@@ -30,44 +51,36 @@ impl List {
     }
 
     /// Adds, at the end, one that is in no list.
-    pub(crate) fn push(&mut self, member: usize, links: &mut Links) {
-        if links.links.len() <= member {
-            links.links.resize(member + 1, Link::default());
-        }
+    pub(crate) fn push(&mut self, member: usize, links: &mut impl Linked) {
         // A list of 2^32 members does not fit in memory.
         let number = member as u32;
-        let first = match self.ends {
-            Some((first, last)) => {
-                links.links[member].before = last;
-                links.links[last as usize].after = number;
-                first
-            }
-            None => number,
-        };
+        let (first, last) = self.ends.unwrap_or((number, number));
+        links.link_mut(member).before = last;
+        links.link_mut(last as usize).after = number;
         self.ends = Some((first, number));
     }
 
     /// Takes a member of this list out.
-    pub(crate) fn remove(&mut self, member: usize, links: &mut Links) {
+    pub(crate) fn remove(&mut self, member: usize, links: &mut impl Linked) {
         let Some((first, last)) = self.ends else {
             return;
         };
-        let Link { before, after } = links.links[member];
+        let Link { before, after } = links.link(member);
         let number = member as u32;
         self.ends = match (number == first, number == last) {
             (true, true) => None,
             (true, false) => Some((after, last)),
             (false, true) => Some((first, before)),
             (false, false) => {
-                links.links[before as usize].after = after;
-                links.links[after as usize].before = before;
+                links.link_mut(before as usize).after = after;
+                links.link_mut(after as usize).before = before;
                 self.ends
             }
         };
     }
 
     /// The members, the first ones first.
-    pub(super) fn iter<'a>(&self, links: &'a Links) -> Iter<'a> {
+    pub(super) fn iter<'a, L: Linked>(&self, links: &'a L) -> Iter<'a, L> {
         Iter {
             links,
             rest: self.ends,
@@ -77,18 +90,18 @@ impl List {
 
 /// The members of a list, the first ones first.
 #[derive(Debug)]
-pub(super) struct Iter<'a> {
-    links: &'a Links,
+pub(super) struct Iter<'a, L> {
+    links: &'a L,
     /// The next one, and the last.
     rest: Option<(u32, u32)>,
 }
 
-impl Iterator for Iter<'_> {
+impl<L: Linked> Iterator for Iter<'_, L> {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
         let (next, last) = self.rest?;
-        let link = &self.links.links[next as usize];
+        let link = self.links.link(next as usize);
         self.rest = (next != last).then_some((link.after, last));
         Some(next as usize)
     }

@@ -39,6 +39,7 @@
 mod class;
 mod clients;
 mod dispatch;
+mod entries;
 mod exact;
 mod heap;
 mod indices;
@@ -58,7 +59,8 @@ pub(crate) use self::tests::deterministic;
 pub(crate) use self::{
     class::Backlog,
     clients::{ClientId, Clients},
-    dispatch::{Entry, Gate, Key, Schedule},
+    dispatch::{Gate, Schedule},
+    entries::{Entry, Key},
     lane::LaneId,
     list::{Links, List},
     order::{Rank, Score},

@@ -64,24 +64,14 @@ impl<T> Schedule<T> {
         mut show: impl FnMut(&Entry<T>, bool) -> P,
     ) -> Preview<P> {
         let mut seen = |key: super::Key, blocks| {
-            let entry = self.entries.get(key.index())?;
-            Some(Seen::new(entry, show(entry, blocks)))
+            let entry = &self.entries[key];
+            Seen::new(entry, show(entry, blocks))
         };
         let (mut next, mut blocked) = (Vec::new(), Vec::new());
         for (index, class) in self.classes.iter().enumerate() {
-            let ahead = class.look_ahead(
-                limit,
-                &self.spots,
-                |key| {
-                    let entry = self.entries.get(key.index());
-                    entry.map_or(0, |entry| entry.snapshot.cost())
-                },
-                |key| {
-                    let entry = self.entries.get(key.index());
-                    entry.is_some_and(|entry| gate.open(index, &entry.payload))
-                },
-            );
-            let copied = ahead.next.into_iter().filter_map(|key| seen(key, false));
+            let open = |payload: &T| gate.open(index, payload);
+            let ahead = class.look_ahead(limit, &self.entries, open);
+            let copied = ahead.next.into_iter().map(|key| seen(key, false));
             next.push(copied.collect());
             blocked.push(ahead.blocked);
         }
@@ -90,8 +80,8 @@ impl<T> Schedule<T> {
             ring: self.ring.idle(),
             next,
             blocked: heads_first(&blocked)
-                .filter_map(|(key, blocks)| seen(key, blocks))
                 .take(limit)
+                .map(|(key, blocks)| seen(key, blocks))
                 .collect(),
         }
     }

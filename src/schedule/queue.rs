@@ -4,8 +4,9 @@ use std::iter::Peekable;
 
 use super::{
     Key,
-    heap::{self, Heap, Positions},
-    list::{self, Links, List},
+    entries::Entries,
+    heap::{self, Heap},
+    list::{self, List},
     order::Place,
 };
 
@@ -24,28 +25,6 @@ pub(super) struct Queue {
     first: Option<Standing>,
 }
 
-/// Where each request stands in its queue.
-///
-/// Apart from the requests, since those that move in a queue are not looked at otherwise.
-#[derive(Debug, Default)]
-pub(super) struct Spots {
-    line: Line,
-    heap: Positions,
-}
-
-/// Those who stand in a line, by key.
-#[derive(Debug, Default)]
-struct Line {
-    links: Links,
-    places: Vec<Place>,
-}
-
-impl Line {
-    fn standing(&self, key: usize) -> Standing {
-        (self.places[key], Key::new(key))
-    }
-}
-
 impl Queue {
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none()
@@ -56,39 +35,32 @@ impl Queue {
     }
 
     /// Adds a request; true if it became the first.
-    pub(super) fn push(&mut self, place: Place, key: Key, spots: &mut Spots) -> bool {
+    pub(super) fn push<T>(&mut self, key: Key, entries: &mut Entries<T>) -> bool {
+        let place = entries[key].rank.place();
         let is_first = self.first.is_none_or(|(first, _)| place < first);
         if is_first {
             self.first = Some((place, key));
         }
-        let Spots { line, heap } = spots;
-        if self
-            .line
-            .last()
-            .is_none_or(|last| line.places[last] < place)
-        {
-            heap.set_outside(key);
-            self.line.push(key.index(), &mut line.links);
-            if line.places.len() <= key.index() {
-                line.places.resize(key.index() + 1, place);
-            }
-            line.places[key.index()] = place;
+        let last = self.line.last().map(Key::new);
+        let in_order = last.is_none_or(|last| entries[last].rank.place() < place);
+        entries.set_in_line(key, in_order);
+        if in_order {
+            self.line.push(key.index(), entries);
         } else {
-            self.heap.push(place, key, heap);
+            self.heap.push(place, key, &mut entries.positions);
         }
         is_first
     }
 
     /// Takes a request out that waits in this queue.
-    pub(super) fn remove(&mut self, key: Key, spots: &mut Spots) {
-        let Spots { line, heap } = spots;
-        if heap.is_outside(key) {
-            self.line.remove(key.index(), &mut line.links);
+    pub(super) fn remove<T>(&mut self, key: Key, entries: &mut Entries<T>) {
+        if entries.is_in_line(key) {
+            self.line.remove(key.index(), entries);
         } else {
-            self.heap.remove(key, heap);
+            self.heap.remove(key, &mut entries.positions);
         }
         if self.first.is_some_and(|(_, first)| first == key) {
-            let in_line = self.line.first().map(|first| line.standing(first));
+            let in_line = self.line.first().map(|first| standing(first, entries));
             self.first = match (in_line, self.heap.first()) {
                 (Some(line), Some(heap)) if heap.0 < line.0 => Some(heap),
                 (line, heap) => line.or(heap),
@@ -96,41 +68,47 @@ impl Queue {
         }
     }
 
-    pub(super) fn pop(&mut self, spots: &mut Spots) {
+    pub(super) fn pop<T>(&mut self, entries: &mut Entries<T>) {
         if let Some((_, key)) = self.first {
-            self.remove(key, spots);
+            self.remove(key, entries);
         }
     }
 
     /// The requests in their order, which is worked out as they are asked for.
-    pub(super) fn in_order<'a>(&'a self, spots: &'a Spots) -> InOrder<'a> {
+    pub(super) fn in_order<'a, T>(&'a self, entries: &'a Entries<T>) -> InOrder<'a, T> {
         InOrder {
-            spots,
-            line: self.line.iter(&spots.line.links).peekable(),
+            entries,
+            line: self.line.iter(entries).peekable(),
             heap: self.heap.in_order().peekable(),
         }
     }
 
     /// In no order, but that of those who stand in the line.
-    pub(super) fn keys(&self, spots: &Spots) -> impl Iterator<Item = Key> {
-        let line = self.line.iter(&spots.line.links).map(Key::new);
+    pub(super) fn keys<T>(&self, entries: &Entries<T>) -> impl Iterator<Item = Key> {
+        let line = self.line.iter(entries).map(Key::new);
         line.chain(self.heap.keys())
     }
 }
 
+fn standing<T>(index: usize, entries: &Entries<T>) -> Standing {
+    let key = Key::new(index);
+    (entries[key].rank.place(), key)
+}
+
 /// The requests of a queue, the first ones first.
 #[derive(Debug)]
-pub(super) struct InOrder<'a> {
-    spots: &'a Spots,
-    line: Peekable<list::Iter<'a>>,
+pub(super) struct InOrder<'a, T> {
+    entries: &'a Entries<T>,
+    line: Peekable<list::Iter<'a, Entries<T>>>,
     heap: Peekable<heap::InOrder<'a>>,
 }
 
-impl Iterator for InOrder<'_> {
+impl<T> Iterator for InOrder<'_, T> {
     type Item = Standing;
 
     fn next(&mut self) -> Option<Standing> {
-        let line = self.line.peek().map(|&key| self.spots.line.standing(key));
+        let line = self.line.peek();
+        let line = line.map(|&index| standing(index, self.entries));
         match (line, self.heap.peek()) {
             (Some(line), Some(heap)) if heap.0 < line.0 => self.heap.next(),
             (Some(line), _) => {
@@ -146,30 +124,34 @@ impl Iterator for InOrder<'_> {
 mod tests {
     use std::{collections::BTreeMap, time::Duration};
 
-    use proptest::prelude::*;
-    use slab::Slab;
-
     use super::{
-        super::{Rank, Score, deterministic},
+        super::{ClientId, Entry, LaneId, Rank, Score, Snapshot, deterministic},
         *,
     };
     use crate::config::QueuePolicy;
+    use proptest::prelude::*;
 
-    fn place(cost: u64, sequence: u64) -> Place {
+    fn entry(cost: u64, sequence: u64) -> Entry<()> {
         let score = Score::new(QueuePolicy::Wspt, Duration::ZERO, 0.0, cost);
-        Rank::new(0, score, sequence).place()
+        Entry {
+            class: 0,
+            lane: LaneId::Shared,
+            client: ClientId::SHARED,
+            rank: Rank::new(0, score, sequence),
+            snapshot: Snapshot::new(cost, 0),
+            payload: (),
+        }
     }
 
     proptest! {
         #![proptest_config(deterministic(64))]
 
-        /// Two queues share the spots, and keys are used again.
+        /// Two queues share the entries, and keys are used again.
         #[test]
         fn the_first_is_the_least_whoever_left_before_from_anywhere(
             operations in prop::collection::vec((any::<bool>(), 0..8u8, 1..300u64), 0..1500),
         ) {
-            let mut keys = Slab::new();
-            let mut spots = Spots::default();
+            let mut entries = Entries::new();
             let mut pairs = [(); 2].map(|()| (Queue::default(), BTreeMap::new()));
             for (sequence, (which, what, number)) in (0..).zip(operations) {
                 let (queue, model) = &mut pairs[usize::from(which)];
@@ -180,15 +162,15 @@ mod tests {
                 };
                 if let Some(place) = leaves {
                     let key: Key = model.remove(&place).unwrap();
-                    keys.remove(key.index());
-                    queue.remove(key, &mut spots);
+                    queue.remove(key, &mut entries);
+                    entries.remove(key);
                 } else {
                     // Those of one queue come nearly in their order.
                     let offset = if which { 100 * sequence } else { 0 };
-                    let place = place(number + offset, sequence);
-                    let key = Key::new(keys.insert(()));
+                    let key = entries.insert(entry(number + offset, sequence));
+                    let place = entries[key].rank.place();
                     model.insert(place, key);
-                    let is_first = queue.push(place, key, &mut spots);
+                    let is_first = queue.push(key, &mut entries);
                     prop_assert_eq!(is_first, model.keys().next() == Some(&place));
                 }
                 for (queue, model) in &pairs {
@@ -197,12 +179,12 @@ mod tests {
                 }
             }
             for (queue, model) in &mut pairs {
-                let all: Vec<_> = queue.in_order(&spots).collect();
+                let all: Vec<_> = queue.in_order(&entries).collect();
                 let expected: Vec<_> = model.iter().map(|(&place, &key)| (place, key)).collect();
                 prop_assert_eq!(all, expected);
                 while let Some(first) = queue.first() {
                     prop_assert_eq!(model.pop_first(), Some(first));
-                    queue.pop(&mut spots);
+                    queue.pop(&mut entries);
                 }
                 prop_assert!(model.is_empty());
             }

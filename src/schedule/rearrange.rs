@@ -30,10 +30,10 @@ impl<T> Schedule<T> {
         // In the order of their turns, so that clients come in it again.
         let keys: Vec<Key> = former
             .iter()
-            .flat_map(|class| class.keys(&self.spots))
+            .flat_map(|class| class.keys(&self.entries))
             .collect();
         for key in keys {
-            if let Some(entry) = self.entries.get_mut(key.index()) {
+            if let Some(entry) = self.entries.get_mut(key) {
                 place(entry);
                 self.enqueue(key, gate);
             }

@@ -3,8 +3,6 @@
 //! Numbers only. It knows nothing of what waits but the price of each class's candidate, so that a
 //! decision goes through little memory however much hangs on a class.
 
-use std::num::NonZeroU64;
-
 use super::{Successor, indices::Indices};
 
 /// A deficit this far from zero, in tokens, is charged no further: the rounds that lead out of it must
@@ -31,7 +29,7 @@ struct Account {
     /// Tokens credited in each round.
     quantum: u64,
     /// What the candidate costs, in tokens.
-    price: Option<NonZeroU64>,
+    price: Option<u64>,
 }
 
 impl Account {
@@ -44,7 +42,7 @@ impl Account {
     }
 
     fn price(&self) -> Option<i128> {
-        self.price.map(|price| price.get().into())
+        self.price.map(i128::from)
     }
 
     /// Credits this many quanta.
@@ -98,10 +96,7 @@ impl Ring {
     pub(super) fn succeeded_by(&self, classes: &[Successor]) -> Self {
         let account = |successor: &Successor| {
             let former = successor.former.map(|former| self.accounts[former]);
-            Account::new(
-                successor.quantum,
-                former.map_or(0, |former| former.deficit),
-            )
+            Account::new(successor.quantum, former.map_or(0, |former| former.deficit))
         };
         let successor = |former: usize| classes.iter().position(|it| it.former == Some(former));
         let length = self.accounts.len();
@@ -138,7 +133,7 @@ impl Ring {
     }
 
     /// What a class's candidate costs, in tokens, from now on; none if it has none.
-    pub(super) fn set_price(&mut self, class: usize, price: Option<NonZeroU64>) {
+    pub(super) fn set_price(&mut self, class: usize, price: Option<u64>) {
         self.accounts[class].price = price;
         if price.is_some() {
             self.ready.insert(class);

@@ -22,10 +22,9 @@ fn ahead(
     blocked: &Blocked,
     limit: usize,
 ) -> (Vec<u64>, Vec<(u64, bool)>) {
-    let job = |key: Key| &schedule.entries[key.index()].payload;
-    let open = |key: Key| blocked.open(0, job(key));
-    let ahead = schedule.classes[0].look_ahead(limit, &schedule.spots, |_| 1, open);
-    let id = |key: Key| job(key).id as u64;
+    let open = |job: &Job| blocked.open(0, job);
+    let ahead = schedule.classes[0].look_ahead(limit, &schedule.entries, open);
+    let id = |key: Key| schedule.entries[key].payload.id as u64;
     (
         ahead.next.into_iter().map(id).collect(),
         ahead
