@@ -59,27 +59,23 @@ impl Class {
         self.backlog.requests == 0
     }
 
-    /// The lane with the best of all heads that may go.
-    pub(super) fn candidate(&self) -> Option<LaneId> {
+    /// The best of all heads that may go, its lane and what it costs in tokens.
+    #[inline]
+    pub(super) fn candidate(&self) -> Option<(LaneId, Key, u64)> {
+        let of = |id, lane: &Lane| {
+            let price = lane.price?;
+            let (rank, key) = lane.head()?;
+            Some((rank, (id, key, price)))
+        };
+        let shared = of(LaneId::Shared, &self.shared);
         let exact = self.exact.best().next();
-        let shared = self.shared.head().filter(|_| self.shared.price.is_some());
-        match (shared, exact) {
-            (Some((shared, _)), Some((exact, worker))) if exact < shared => {
-                Some(LaneId::Worker(worker))
-            }
-            (Some(_), _) => Some(LaneId::Shared),
-            (None, exact) => exact.map(|(_, worker)| LaneId::Worker(worker)),
-        }
-    }
-
-    /// What the candidate costs, in tokens.
-    pub(super) fn price(&self) -> Option<u64> {
-        self.lane(self.candidate()?)?.price
-    }
-
-    /// The request that goes next in a lane.
-    pub(super) fn head(&self, lane: LaneId) -> Option<Key> {
-        self.lane(lane)?.head().map(|(_, key)| key)
+        let exact =
+            exact.and_then(|(_, worker)| of(LaneId::Worker(worker), self.exact.get(worker)?));
+        let best = match (shared, exact) {
+            (Some(shared), Some(exact)) if exact.0 < shared.0 => exact,
+            (shared, exact) => shared.or(exact)?,
+        };
+        Some(best.1)
     }
 
     /// Its next `limit` requests in the order in which it would serve them, and as many of those that
@@ -160,13 +156,6 @@ impl Class {
         lanes.filter_map(|lane| lane.head().map(|(_, key)| key))
     }
 
-    fn lane(&self, id: LaneId) -> Option<&Lane> {
-        match id {
-            LaneId::Shared => Some(&self.shared),
-            LaneId::Worker(worker) => self.exact.get(worker),
-        }
-    }
-
     fn lane_mut(&mut self, id: LaneId) -> Option<&mut Lane> {
         match id {
             LaneId::Shared => Some(&mut self.shared),
@@ -201,7 +190,8 @@ impl Class {
     }
 
     /// Takes the head of a lane, which passes the turn to the lane's next client.
-    pub(super) fn pop<T>(&mut self, id: LaneId, snapshot: Snapshot, entries: &mut Entries<T>) {
+    pub(super) fn pop<T>(&mut self, id: LaneId, head: Key, entries: &mut Entries<T>) {
+        let snapshot = entries[head].snapshot;
         self.discount(snapshot);
         let unit = self.unit;
         if let Some(lane) = self.lane_mut(id) {

@@ -129,7 +129,8 @@ impl<T> Schedule<T> {
             gate.open(class, &entry.payload)
                 .then(|| entry.snapshot.cost())
         });
-        self.ring.set_price(class, asked.price());
+        let price = asked.candidate().map(|(_, _, price)| price);
+        self.ring.set_price(class, price);
     }
 
     /// Asks the gate anew about all heads that a worker concerns: those of its own lanes and of the
@@ -157,12 +158,9 @@ impl<T> Schedule<T> {
             return None;
         }
         let class = self.ring.turn()?;
-        let lane = self.classes[class].candidate()?;
-        let key = self.classes[class].head(lane)?;
-        let snapshot = self.entries[key].snapshot;
-
-        self.ring.spend(class, snapshot.cost());
-        self.classes[class].pop(lane, snapshot, &mut self.entries);
+        let (lane, key, price) = self.classes[class].candidate()?;
+        self.ring.spend(class, price);
+        self.classes[class].pop(lane, key, &mut self.entries);
         self.recheck(class, lane, gate);
         self.settle(class);
         self.entries.remove(key)

@@ -39,12 +39,15 @@ impl Indices {
     }
 
     /// All of them once around, the first one that is not below `start` first.
+    #[inline]
     pub(super) fn around(&self, start: usize) -> Around<'_> {
+        let (word, above) = (start / 64, u64::MAX << (start % 64));
         Around {
-            set: self,
-            start,
-            next: start,
-            wrapped: false,
+            words: &self.words,
+            word,
+            bits: self.words.get(word).map_or(0, |bits| bits & above),
+            below: !above,
+            left: self.words.len(),
         }
     }
 }
@@ -52,10 +55,14 @@ impl Indices {
 /// The indices of a set once around.
 #[derive(Debug)]
 pub(super) struct Around<'a> {
-    set: &'a Indices,
-    start: usize,
-    next: usize,
-    wrapped: bool,
+    words: &'a [u64],
+    word: usize,
+    /// What is left of the word.
+    bits: u64,
+    /// Those of the first word that come last.
+    below: u64,
+    /// Words to come, the first one again among them.
+    left: usize,
 }
 
 impl Iterator for Around<'_> {
@@ -63,19 +70,20 @@ impl Iterator for Around<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
-        loop {
-            match self.set.next(self.next) {
-                Some(index) if !self.wrapped || index < self.start => {
-                    self.next = index + 1;
-                    return Some(index);
-                }
-                _ if self.wrapped => return None,
-                _ => {
-                    self.wrapped = true;
-                    self.next = 0;
-                }
+        while self.bits == 0 {
+            self.left = self.left.checked_sub(1)?;
+            self.word += 1;
+            if self.word >= self.words.len() {
+                self.word = 0;
+            }
+            self.bits = self.words[self.word];
+            if self.left == 0 {
+                self.bits &= self.below;
             }
         }
+        let index = self.word * 64 + self.bits.trailing_zeros() as usize;
+        self.bits &= self.bits - 1;
+        Some(index)
     }
 }
 
@@ -96,7 +104,7 @@ mod tests {
         assert_eq!(around(0), [0, 63, 64, 130, 199]);
         assert_eq!(around(64), [64, 130, 199, 0, 63]);
         assert_eq!(around(131), [199, 0, 63, 64, 130]);
-        assert_eq!(around(200), [0, 63, 64, 130, 199]);
+        assert_eq!(around(199), [199, 0, 63, 64, 130]);
     }
 
     #[test]

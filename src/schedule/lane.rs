@@ -10,7 +10,7 @@ use crate::config::FairUnit;
 use super::{
     ClientId, Entry, Key, Rank,
     entries::Entries,
-    order::Tier,
+    order::{Place, Tier},
     queue::{InOrder, Queue},
 };
 
@@ -33,9 +33,13 @@ pub(super) struct Lane {
 
 /// The clients that wait in one tier of a lane, in the order of their turns.
 ///
-/// Without fair scheduling all requests belong to one client and the ring has one place. It
-/// never has more than the labels a dominion tells apart, so it is searched in order.
-type Turns = VecDeque<Turn>;
+/// There are never more than the labels a dominion tells apart, so they are searched in order.
+#[derive(Debug)]
+struct Turns {
+    /// Whose turn it is. Without fair scheduling all requests belong to one client.
+    now: Turn,
+    later: VecDeque<Turn>,
+}
 
 /// A client's requests.
 #[derive(Debug)]
@@ -53,9 +57,10 @@ impl Lane {
     }
 
     /// The request that goes next: of the highest tier, of the client whose turn it is.
+    #[inline]
     pub(super) fn head(&self) -> Option<(Rank, Key)> {
         let (tier, turns) = self.top.as_ref()?;
-        let (place, key) = turns.front()?.queue.first()?;
+        let (place, key) = turns.now.queue.first()?;
         Some((Rank::of(*tier, place), key))
     }
 
@@ -73,37 +78,31 @@ impl Lane {
 
     /// All requests, by tier, then client by client in the order of their turns.
     pub(super) fn keys<T>(&self, entries: &Entries<T>) -> impl Iterator<Item = Key> {
-        let top = self.top.iter().flat_map(|(_, turns)| turns);
-        let turns = top.chain(self.lower.values().flatten());
+        let top = self.top.iter().map(|(_, turns)| turns);
+        let turns = top.chain(self.lower.values()).flat_map(Turns::iter);
         turns.flat_map(|turn| turn.queue.keys(entries))
     }
 
     /// Adds a request; true if it became the head.
     pub(super) fn push<T>(&mut self, unit: FairUnit, key: Key, entries: &mut Entries<T>) -> bool {
         let Entry { client, rank, .. } = entries[key];
-        let turns = self.turns(rank.tier());
-        if let Some(turn) = turns.iter_mut().find(|turn| turn.client == client) {
-            return turn.queue.push(key, entries) && self.is_head(key);
-        }
-        let mut turn = Turn {
-            client,
-            queue: Queue::default(),
-            served: turns.front().map_or(0, |first| first.served),
-        };
-        turn.queue.push(key, entries);
-        pass(turns, unit, turn);
-        self.is_head(key)
+        let turns = self.turns(rank.tier(), client);
+        turns.push(unit, client, rank.place(), key, entries) && self.is_head(key)
     }
 
-    /// The turns of a tier, which is there from now on.
-    fn turns(&mut self, tier: Tier) -> &mut Turns {
+    /// The turns of a tier. If nobody waits in it, this client is the first.
+    fn turns(&mut self, tier: Tier, client: ClientId) -> &mut Turns {
         if self.top.as_ref().is_none_or(|(top, _)| tier < *top) {
             // What was the highest tier is it no more.
-            self.lower.extend(self.top.replace((tier, Turns::new())));
+            let top = self.top.replace((tier, Turns::new(client)));
+            self.lower.extend(top);
         }
         match &mut self.top {
             Some((top, turns)) if *top == tier => turns,
-            _ => self.lower.entry(tier).or_default(),
+            _ => {
+                let turns = self.lower.entry(tier);
+                turns.or_insert_with(|| Turns::new(client))
+            }
         }
     }
 
@@ -116,25 +115,17 @@ impl Lane {
         let was_head = self.is_head(key);
         let Entry { client, rank, .. } = entries[key];
         let tier = rank.tier();
-        let is_top = self.top.as_ref().is_some_and(|(top, _)| *top == tier);
-        let turns = match &mut self.top {
-            Some((_, turns)) if is_top => turns,
-            _ => match self.lower.get_mut(&tier) {
-                Some(turns) => turns,
-                None => return false,
-            },
-        };
-        if let Some(index) = turns.iter().position(|turn| turn.client == client) {
-            turns[index].queue.remove(key, entries);
-            if turns[index].queue.is_empty() {
-                turns.remove(index);
+        match &mut self.top {
+            Some((top, turns)) if *top == tier => {
+                if turns.remove(client, key, entries) {
+                    self.top = self.lower.pop_first();
+                }
             }
-        }
-        if turns.is_empty() {
-            if is_top {
-                self.top = self.lower.pop_first();
-            } else {
-                self.lower.remove(&tier);
+            _ => {
+                let lower = self.lower.get_mut(&tier);
+                if lower.is_some_and(|turns| turns.remove(client, key, entries)) {
+                    self.lower.remove(&tier);
+                }
             }
         }
         was_head
@@ -142,24 +133,101 @@ impl Lane {
 
     /// Takes the head out, which costs this many tokens, and passes the turn on.
     pub(super) fn pop<T>(&mut self, unit: FairUnit, cost: u64, entries: &mut Entries<T>) {
-        let Some((_, turns)) = &mut self.top else {
-            return;
-        };
-        let alone = turns.len() == 1;
-        let Some(turn) = turns.front_mut() else {
-            return;
-        };
-        turn.queue.pop(entries);
-        if alone {
+        let top = self.top.as_mut();
+        if top.is_some_and(|(_, turns)| turns.pop(unit, cost, entries)) {
+            self.top = self.lower.pop_first();
+        }
+    }
+}
+
+impl Turns {
+    /// Those of a client that has come before its first request.
+    fn new(client: ClientId) -> Self {
+        Self {
+            now: Turn::new(client, 0),
+            later: VecDeque::new(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Turn> {
+        [&self.now].into_iter().chain(&self.later)
+    }
+
+    /// Adds a request; true if it goes next.
+    fn push<T>(
+        &mut self,
+        unit: FairUnit,
+        client: ClientId,
+        place: Place,
+        key: Key,
+        entries: &mut Entries<T>,
+    ) -> bool {
+        if self.now.client == client {
+            return self.now.queue.push(place, key, entries);
+        }
+        let known = self.later.iter_mut().find(|turn| turn.client == client);
+        if let Some(turn) = known {
+            turn.queue.push(place, key, entries);
+        } else {
+            let mut turn = Turn::new(client, self.now.served);
+            turn.queue.push(place, key, entries);
+            pass(&mut self.later, unit, turn);
+        }
+        false
+    }
+
+    /// Takes a request out; true if nobody waits any more. Its client keeps its turn.
+    fn remove<T>(&mut self, client: ClientId, key: Key, entries: &mut Entries<T>) -> bool {
+        if self.now.client == client {
+            self.now.queue.remove(key, entries);
+            return self.now.queue.is_empty() && !self.advance();
+        }
+        let index = self.later.iter().position(|turn| turn.client == client);
+        if let Some(index) = index {
+            self.later[index].queue.remove(key, entries);
+            if self.later[index].queue.is_empty() {
+                self.later.remove(index);
+            }
+        }
+        false
+    }
+
+    /// Takes the next request out, which costs this many tokens, and passes the turn on; true if nobody
+    /// waits any more.
+    fn pop<T>(&mut self, unit: FairUnit, cost: u64, entries: &mut Entries<T>) -> bool {
+        self.now.queue.pop(entries);
+        let is_over = self.now.queue.is_empty();
+        if self.later.is_empty() {
             // Nobody to pass the turn to.
-            if turn.queue.is_empty() {
-                self.top = self.lower.pop_first();
-            }
-        } else if let Some(mut turn) = turns.pop_front() {
-            turn.served = turn.served.saturating_add(cost);
-            if !turn.queue.is_empty() {
-                pass(turns, unit, turn);
-            }
+            return is_over;
+        }
+        if !is_over {
+            let passed = Turn {
+                client: self.now.client,
+                queue: std::mem::take(&mut self.now.queue),
+                served: self.now.served.saturating_add(cost),
+            };
+            pass(&mut self.later, unit, passed);
+        }
+        !self.advance()
+    }
+
+    /// Goes on to the next client; false if there is none.
+    fn advance(&mut self) -> bool {
+        let Some(next) = self.later.pop_front() else {
+            return false;
+        };
+        self.now = next;
+        true
+    }
+}
+
+impl Turn {
+    fn new(client: ClientId, served: u64) -> Self {
+        Self {
+            client,
+            queue: Queue::default(),
+            served,
         }
     }
 }

@@ -26,17 +26,18 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
+    #[inline]
     pub(super) fn first(&self) -> Option<Standing> {
         self.first
     }
 
     /// Adds a request; true if it became the first.
-    pub(super) fn push<T>(&mut self, key: Key, entries: &mut Entries<T>) -> bool {
-        let place = entries[key].rank.place();
+    pub(super) fn push<T>(&mut self, place: Place, key: Key, entries: &mut Entries<T>) -> bool {
         let is_first = self.first.is_none_or(|(first, _)| place < first);
         if is_first {
             self.first = Some((place, key));
@@ -170,7 +171,7 @@ mod tests {
                     let key = entries.insert(entry(number + offset, sequence));
                     let place = entries[key].rank.place();
                     model.insert(place, key);
-                    let is_first = queue.push(key, &mut entries);
+                    let is_first = queue.push(place, key, &mut entries);
                     prop_assert_eq!(is_first, model.keys().next() == Some(&place));
                 }
                 for (queue, model) in &pairs {

@@ -41,10 +41,6 @@ impl Account {
         }
     }
 
-    fn price(&self) -> Option<i128> {
-        self.price.map(i128::from)
-    }
-
     /// Credits this many quanta.
     ///
     /// Nobody is credited more rounds than take it to what its candidate costs, which is fewer than
@@ -53,19 +49,43 @@ impl Account {
         self.deficit += i128::from(self.quantum) * rounds;
     }
 
-    /// The number of quanta with which it can pay for its candidate, if that is fewer than `most`.
-    fn rounds_to_go(&self, most: u128) -> Option<u128> {
-        let missing = self.price()?.saturating_sub(self.deficit).max(1) as u128;
-        // A division takes many times as long as a product, and one of 128 bits some times more.
-        let too_few = |rounds| u128::from(rounds) * u128::from(self.quantum) < missing;
-        if u64::try_from(most - 1).is_ok_and(too_few) {
-            return None;
-        }
-        let rounds = match u64::try_from(missing) {
+    /// Tokens that it lacks to pay for its candidate, not above 0 if it can; none without one.
+    #[inline]
+    fn missing(&self) -> Option<i128> {
+        Some(i128::from(self.price?) - self.deficit)
+    }
+}
+
+/// Tokens that a class lacks, and what it is credited in each round.
+#[derive(Clone, Copy, Debug)]
+struct Shortfall {
+    missing: u128,
+    quantum: u64,
+}
+
+impl Shortfall {
+    /// The rounds in which it is made up.
+    fn rounds(self) -> u128 {
+        // One of 128 bits takes some times as long.
+        match u64::try_from(self.missing) {
             Ok(missing) => missing.div_ceil(self.quantum).into(),
-            Err(_) => missing.div_ceil(self.quantum.into()),
-        };
-        Some(rounds).filter(|&rounds| rounds < most)
+            Err(_) => self.missing.div_ceil(self.quantum.into()),
+        }
+    }
+
+    /// True if it is made up in fewer rounds, or earlier in the same one.
+    #[inline]
+    fn is_before(self, other: Self) -> bool {
+        match (u64::try_from(self.missing), u64::try_from(other.missing)) {
+            // Quotients are compared by products, which take a fraction of the time.
+            (Ok(missing), Ok(others)) => {
+                let product =
+                    |missing: u64, quantum: u64| u128::from(missing) * u128::from(quantum);
+                product(missing, other.quantum) < product(others, self.quantum)
+            }
+            // Only a debt is that large.
+            _ => self.rounds() < other.rounds(),
+        }
     }
 }
 
@@ -115,6 +135,7 @@ impl Ring {
     }
 
     /// What a class has been credited and not spent, in tokens.
+    #[inline]
     pub(super) fn deficit(&self, class: usize) -> i128 {
         self.accounts[class].deficit
     }
@@ -128,11 +149,13 @@ impl Ring {
     }
 
     /// True if some class has a candidate.
+    #[inline]
     pub(super) fn is_ready(&self) -> bool {
         self.ready.next(0).is_some()
     }
 
     /// What a class's candidate costs, in tokens, from now on; none if it has none.
+    #[inline]
     pub(super) fn set_price(&mut self, class: usize, price: Option<u64>) {
         self.accounts[class].price = price;
         if price.is_some() {
@@ -150,6 +173,7 @@ impl Ring {
     }
 
     /// A class has no backlog: it loses what it was credited, and its burst with it.
+    #[inline]
     pub(super) fn leave(&mut self, class: usize) {
         let account = &mut self.accounts[class];
         account.deficit = account.deficit.min(0);
@@ -159,6 +183,7 @@ impl Ring {
     }
 
     /// A class is served for what its candidate cost, in tokens.
+    #[inline]
     pub(super) fn spend(&mut self, class: usize, cost: u64) {
         let account = &mut self.accounts[class];
         account.deficit = account.deficit.saturating_sub(cost.into());
@@ -171,20 +196,21 @@ impl Ring {
     }
 
     /// The class whose turn it is, credited so that it can pay for its candidate.
+    #[inline]
     pub(super) fn turn(&mut self) -> Option<usize> {
         if let Some(class) = self.burst {
-            let account = &self.accounts[class];
-            match account.price() {
-                Some(cost) if cost <= account.deficit => return Some(class),
+            match self.accounts[class].missing() {
+                Some(..=0) => return Some(class),
                 Some(_) => self.burst = None,
                 // Only blocked: its credit waits with it.
                 None => {}
             }
         }
-        self.scan().or_else(|| self.skip_rounds_without_progress())
+        self.scan()
     }
 
-    /// One round: every class with a candidate from the cursor on, until one can pay.
+    /// Goes round by round through the classes with a candidate, from the cursor on, until one can
+    /// pay. The rounds in which nobody can are credited all at once.
     fn scan(&mut self) -> Option<usize> {
         let Self {
             accounts,
@@ -192,42 +218,34 @@ impl Ring {
             cursor,
             ..
         } = self;
+        let mut least: Option<Shortfall> = None;
         for index in ready.around(*cursor) {
             let account = &mut accounts[index];
-            let cost = account.price()?;
-            if cost > account.deficit {
+            if account.missing()? > 0 {
                 account.credit(1);
             }
-            if cost <= account.deficit {
+            let missing = account.missing()?;
+            if missing <= 0 {
                 return Some(index);
             }
-        }
-        None
-    }
-
-    /// Credits the rounds in which plain round robin would serve nobody, all at once, and the next one up
-    /// to the first class that can pay then: that is the answer.
-    fn skip_rounds_without_progress(&mut self) -> Option<usize> {
-        let Self {
-            accounts,
-            ready,
-            cursor,
-            ..
-        } = self;
-        let (mut fewest, mut first) = (u128::MAX, None);
-        for index in ready.around(*cursor) {
-            if let Some(rounds) = accounts[index].rounds_to_go(fewest) {
-                (fewest, first) = (rounds, Some(index));
+            let shortfall = Shortfall {
+                missing: missing as u128,
+                quantum: account.quantum,
+            };
+            if least.is_none_or(|least| shortfall.is_before(least)) {
+                least = Some(shortfall);
             }
         }
-        let first = first?;
-        let mut rounds = fewest as i128;
-        for index in ready.around(*cursor) {
+        let rounds = least?.rounds() as i128;
+        let mut around = ready.around(*cursor);
+        let first = around.find(|&index| {
             accounts[index].credit(rounds);
-            if index == first {
-                rounds -= 1;
-            }
-        }
-        Some(first)
+            accounts[index]
+                .missing()
+                .is_some_and(|missing| missing <= 0)
+        });
+        // The last round ends with the first that can pay.
+        around.for_each(|index| accounts[index].credit(rounds - 1));
+        first
     }
 }

@@ -10,6 +10,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// A prompt of `raw` tokens of which `cached` need no prefill; more cached than raw counts as
     /// all of them.
+    #[inline]
     pub(crate) fn new(raw: u64, cached: u64) -> Self {
         Self {
             raw,
@@ -18,21 +19,25 @@ impl Snapshot {
     }
 
     /// Input tokens in all.
+    #[inline]
     pub(crate) fn raw(self) -> u64 {
         self.raw
     }
 
     /// Input tokens found in a cache.
+    #[inline]
     pub(crate) fn cached(self) -> u64 {
         self.cached
     }
 
     /// Input tokens to be computed: what picks the bucket and loads the worker.
+    #[inline]
     pub(crate) fn uncached(self) -> u64 {
         self.raw - self.cached
     }
 
     /// What a class pays: a request that is cached whole still takes its turn, so at least 1.
+    #[inline]
     pub(crate) fn cost(self) -> u64 {
         self.uncached().max(1)
     }

@@ -1,0 +1,124 @@
+//! The waiting requests themselves, and where each stands.
+
+use std::ops::Index;
+
+use slab::Slab;
+
+use super::{
+    ClientId, LaneId, Rank, Snapshot,
+    heap::Positions,
+    list::{Link, Linked},
+};
+
+/// Names a waiting request until it is served or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(u32);
+
+impl Key {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(super) fn new(index: usize) -> Self {
+        // A queue of 2^32 requests does not fit in memory.
+        Self(index as u32)
+    }
+}
+
+/// A waiting request.
+#[derive(Debug)]
+pub(crate) struct Entry<T> {
+    pub(crate) class: usize,
+    pub(crate) lane: LaneId,
+    pub(crate) client: ClientId,
+    pub(crate) rank: Rank,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) payload: T,
+}
+
+/// All that wait, by key.
+///
+/// Who stands in a line is linked to its neighbours from within, since whoever goes is looked at anyway.
+/// Positions in heaps are apart: those that move in a heap are not looked at otherwise.
+#[derive(Debug)]
+pub(super) struct Entries<T> {
+    slab: Slab<Waiting<T>>,
+    pub(super) positions: Positions,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    entry: Entry<T>,
+    link: Link,
+    in_line: bool,
+}
+
+impl<T> Entries<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            slab: Slab::new(),
+            positions: Positions::default(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Adds one that stands nowhere yet.
+    pub(super) fn insert(&mut self, entry: Entry<T>) -> Key {
+        Key::new(self.slab.insert(Waiting {
+            entry,
+            link: Link::default(),
+            in_line: false,
+        }))
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&Entry<T>> {
+        self.slab.get(key.index()).map(|waiting| &waiting.entry)
+    }
+
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Entry<T>> {
+        let waiting = self.slab.get_mut(key.index());
+        waiting.map(|waiting| &mut waiting.entry)
+    }
+
+    /// Takes out one that stands nowhere any more.
+    pub(super) fn remove(&mut self, key: Key) -> Option<Entry<T>> {
+        self.slab
+            .try_remove(key.index())
+            .map(|waiting| waiting.entry)
+    }
+
+    /// Whether it stands in the line of its queue, or else in the heap.
+    pub(super) fn is_in_line(&self, key: Key) -> bool {
+        self.slab[key.index()].in_line
+    }
+
+    pub(super) fn set_in_line(&mut self, key: Key, in_line: bool) {
+        self.slab[key.index()].in_line = in_line;
+    }
+
+    /// In no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
+        self.slab.iter().map(|(_, waiting)| &waiting.entry)
+    }
+}
+
+impl<T> Index<Key> for Entries<T> {
+    type Output = Entry<T>;
+
+    fn index(&self, key: Key) -> &Entry<T> {
+        &self.slab[key.index()].entry
+    }
+}
+
+impl<T> Linked for Entries<T> {
+    fn link(&self, member: usize) -> Link {
+        self.slab[member].link
+    }
+
+    fn link_mut(&mut self, member: usize) -> &mut Link {
+        &mut self.slab[member].link
+    }
+}
