@@ -66,7 +66,7 @@ struct Shortfall {
 impl Shortfall {
     /// The rounds in which it is made up.
     fn rounds(self) -> u128 {
-        // One of 128 bits takes some times as long.
+        // A division of 128 bits takes some times as long as one of 64.
         match u64::try_from(self.missing) {
             Ok(missing) => missing.div_ceil(self.quantum).into(),
             Err(_) => self.missing.div_ceil(self.quantum.into()),
