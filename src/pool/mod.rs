@@ -280,15 +280,9 @@ impl Pool {
                 let permit = Permit::new(self, class, snapshot, assigned, granted, None, claim);
                 Entrance::Admitted(permit)
             }
-            Ok(Entered::Parked {
-                waiter,
-                arrived,
-                deadline,
-            }) => {
+            Ok(Entered::Parked { waiter, deadline }) => {
                 let pool = Arc::clone(self);
-                Entrance::Parked(Ticket::new(
-                    pool, waiter, arrived, deadline, class, snapshot,
-                ))
+                Entrance::Parked(Ticket::new(pool, waiter, deadline, class, snapshot))
             }
             Err(refusal) => Entrance::TurnedAway(refusal),
         }

@@ -25,7 +25,6 @@ pub(crate) struct Ticket {
     waiter: Option<usize>,
     /// Whether it has been asked for its turn before.
     asked: bool,
-    arrived: Instant,
     deadline: Option<Instant>,
     class: usize,
     snapshot: Snapshot,
@@ -36,7 +35,6 @@ impl Ticket {
     pub(super) fn new(
         pool: Arc<Pool>,
         waiter: usize,
-        arrived: Instant,
         deadline: Option<Instant>,
         class: usize,
         snapshot: Snapshot,
@@ -45,7 +43,6 @@ impl Ticket {
             pool,
             waiter: Some(waiter),
             asked: false,
-            arrived,
             deadline,
             class,
             snapshot,
@@ -126,19 +123,19 @@ impl Ticket {
                 assigned,
                 class,
                 at,
+                waited,
             } => {
                 let pool = now.as_ref().unwrap_or(&self.pool);
                 // It could do nothing before now: a hold begins with it.
                 let timed = pool.policy.classes[class].max_hold.is_some();
                 let granted = if timed { Instant::now() } else { at };
-                let queued_for = at.saturating_duration_since(self.arrived);
                 Ok(Permit::new(
                     pool,
                     class,
                     self.snapshot,
                     assigned,
                     Some(granted),
-                    Some(queued_for),
+                    Some(waited),
                     0,
                 ))
             }

@@ -1,6 +1,6 @@
 //! The requests that are parked: what they are told, and how their waiting ends.
 
-use std::task::Waker;
+use std::{task::Waker, time::Duration};
 
 use tokio::time::Instant;
 
@@ -51,6 +51,8 @@ pub(super) enum Status {
         class: usize,
         snapshot: Snapshot,
         at: Instant,
+        /// From the arrival to the grant.
+        waited: Duration,
     },
     Refused(Refused),
 }
@@ -80,6 +82,8 @@ pub(super) enum Answer {
         /// Index into the policy that is in force now.
         class: usize,
         at: Instant,
+        /// From the arrival to the grant.
+        waited: Duration,
     },
     Refused(Refused),
 }
@@ -133,11 +137,16 @@ impl State {
     fn take_answer(&mut self, waiter: usize) -> Answer {
         match self.waiters.try_remove(waiter).map(|waiter| waiter.status) {
             Some(Status::Granted {
-                worker, class, at, ..
+                worker,
+                class,
+                at,
+                waited,
+                ..
             }) => Answer::Granted {
                 assigned: self.workers.assigned(worker),
                 class,
                 at,
+                waited,
             },
             Some(Status::Refused(refused)) => Answer::Refused(refused),
             Some(Status::Queued(_)) | None => Answer::Refused(Refused::Closed),

@@ -12,7 +12,6 @@ pub(in crate::pool) enum Entered {
     },
     Parked {
         waiter: usize,
-        arrived: Instant,
         deadline: Option<Instant>,
     },
 }
@@ -162,7 +161,6 @@ impl State {
         self.arbitrate(wakes);
         Ok(Entered::Parked {
             waiter,
-            arrived,
             deadline: wait.and_then(|wait| arrived.checked_add(wait)),
         })
     }

@@ -343,16 +343,17 @@ impl State {
             self.start(worker, entry.snapshot.uncached());
             self.seniority.remove(*waiter);
             if let Some(granted) = self.waiters.get_mut(*waiter) {
+                let waited = now.saturating_duration_since(granted.arrived);
                 granted.status = Status::Granted {
                     worker,
                     class: entry.class,
                     snapshot: entry.snapshot,
                     at: now,
+                    waited,
                 };
                 wakes.extend(granted.waker.take());
-                let wait = now.saturating_duration_since(granted.arrived);
-                self.totals[entry.class].admit_after(wait, entry.snapshot.cost());
-                self.note_wait(entry.class, wait);
+                self.totals[entry.class].admit_after(waited, entry.snapshot.cost());
+                self.note_wait(entry.class, waited);
             }
             self.note_decided(*waiter);
             self.shares.mark(now, &self.totals);
