@@ -286,14 +286,22 @@ impl Core {
         cache: &K,
         route: Route,
     ) -> Result<Entered, NotEntered> {
-        let policy = &*self.policy;
         let told = request.extensions().get();
-        let facts = Facts::gather(said, told, request.headers(), &policy.headers);
-        let facts = match facts {
-            Ok(facts) => facts,
-            Err(reason) => return self.unplaced_request(reason, route),
-        };
-        let dominion = match self.dominion_of(&facts, route) {
+        match Facts::gather(said, told, request.headers(), &self.policy.headers) {
+            Ok(facts) => self.decide(request, &facts, cache, route),
+            Err(reason) => self.unplaced_request(reason, route),
+        }
+    }
+
+    fn decide<B, K: CachedTokens>(
+        &self,
+        request: &Request<B>,
+        facts: &Facts<'_>,
+        cache: &K,
+        route: Route,
+    ) -> Result<Entered, NotEntered> {
+        let policy = &*self.policy;
+        let dominion = match self.dominion_of(facts, route) {
             Ok(dominion) => dominion,
             Err(reason) => return self.unplaced_request(reason, route),
         };
