@@ -49,8 +49,8 @@ pub(super) struct Entries<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     entry: Entry<T>,
+    /// In the line of its queue; apart, it stands in the heap.
     link: Link,
-    in_line: bool,
 }
 
 impl<T> Entries<T> {
@@ -69,8 +69,7 @@ impl<T> Entries<T> {
     pub(super) fn insert(&mut self, entry: Entry<T>) -> Key {
         Key::new(self.slab.insert(Waiting {
             entry,
-            link: Link::default(),
-            in_line: false,
+            link: Link::APART,
         }))
     }
 
@@ -92,11 +91,7 @@ impl<T> Entries<T> {
 
     /// Whether it stands in the line of its queue, or else in the heap.
     pub(super) fn is_in_line(&self, key: Key) -> bool {
-        self.slab[key.index()].in_line
-    }
-
-    pub(super) fn set_in_line(&mut self, key: Key, in_line: bool) {
-        self.slab[key.index()].in_line = in_line;
+        !self.slab[key.index()].link.is_apart()
     }
 
     /// In no order.

@@ -100,6 +100,8 @@ mod tests {
         set.remove(7);
         set.remove(8);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 130, 199]);
+        let next = [0, 1, 65, 131, 200].map(|start| set.next(start));
+        assert_eq!(next, [Some(0), Some(63), Some(130), Some(199), None]);
         let around = |start| set.around(start).collect::<Vec<_>>();
         assert_eq!(around(0), [0, 63, 64, 130, 199]);
         assert_eq!(around(64), [64, 130, 199, 0, 63]);

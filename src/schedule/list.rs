@@ -15,6 +15,19 @@ pub(crate) struct Link {
     after: u32,
 }
 
+impl Link {
+    /// That of one that is in no list.
+    pub(super) const APART: Self = Self {
+        before: u32::MAX,
+        after: u32::MAX,
+    };
+
+    pub(super) fn is_apart(self) -> bool {
+        // No member has this number.
+        self.before == u32::MAX
+    }
+}
+
 /// Where each member has its link. Lists may share it whose members are all different.
 pub(crate) trait Linked {
     fn link(&self, member: usize) -> Link;

@@ -6,7 +6,7 @@ use super::{
     Key,
     entries::Entries,
     heap::{self, Heap},
-    list::{self, List},
+    list::{self, Link, Linked, List},
     order::Place,
 };
 
@@ -44,10 +44,10 @@ impl Queue {
         }
         let last = self.line.last().map(Key::new);
         let in_order = last.is_none_or(|last| entries[last].rank.place() < place);
-        entries.set_in_line(key, in_order);
         if in_order {
             self.line.push(key.index(), entries);
         } else {
+            *entries.link_mut(key.index()) = Link::APART;
             self.heap.push(place, key, &mut entries.positions);
         }
         is_first
