@@ -351,16 +351,28 @@ impl Core {
             }
             Entrance::TurnedAway(Refusal::Reloaded) => Err(NotEntered::Superseded),
             Entrance::TurnedAway(refusal) => {
-                let reason = self.explain(refusal, class, dominion);
-                let name = &policy.classes[class].name;
-                trace::rejected(reason.code(), Some(name), pool.id());
-                let cost = snapshot.cost();
-                let retry_after = reason
-                    .worth_retrying()
-                    .then(|| pool.retry_after(class, cost));
-                Err(Rejection::new(policy, reason, retry_after).into())
+                let rejection = self.reject(refusal, class, dominion, snapshot.cost());
+                Err(rejection.into())
             }
         }
+    }
+
+    /// The answer to a request of this class and cost, in tokens, that its pool refused.
+    fn reject(
+        &self,
+        refusal: Refusal,
+        class: usize,
+        dominion: Option<usize>,
+        cost: u64,
+    ) -> Rejection {
+        let reason = self.explain(refusal, class, dominion);
+        let pool = self.pool(dominion);
+        let name = &self.policy.classes[class].name;
+        trace::rejected(reason.code(), Some(name), pool.id());
+        let retry_after = reason
+            .worth_retrying()
+            .then(|| pool.retry_after(class, cost));
+        Rejection::new(&self.policy, reason, retry_after)
     }
 
     /// The dominion of a request, which is none if it is unlimited.

@@ -1,6 +1,7 @@
 //! The decision about an arrival.
 
 use super::*;
+use crate::pool::eligible::Eligible;
 
 /// An arrival that was let in.
 pub(in crate::pool) enum Entered {
@@ -95,8 +96,8 @@ impl State {
             .eligible(&arrival.wanted)
             .ok_or(Refusal::NoEligibleWorker)?;
 
-        let backlog = self.schedule.backlog(class);
-        if backlog.requests == 0 && self.has_slot() && self.workers.dispatchable(class, &eligible) {
+        let nobody_waits = self.schedule.backlog(class).requests == 0;
+        if nobody_waits && self.has_slot() && self.workers.dispatchable(class, &eligible) {
             if let Some(worker) = self.workers.choose(class, &eligible) {
                 // It may make a worker busy, never one less busy: nobody else can go now.
                 self.start(worker, snapshot.uncached());
@@ -109,10 +110,24 @@ impl State {
                 });
             }
         }
+        self.park(epoch, arrival, eligible, wakes)
+    }
+
+    /// Queues an arrival that cannot start at once.
+    fn park(
+        &mut self,
+        epoch: Instant,
+        arrival: &Arrival<'_>,
+        eligible: Eligible,
+        wakes: &mut WakeList,
+    ) -> Result<Entered, Refusal> {
         if self.reject {
             return Err(Refusal::Rejected);
         }
-        self.check_limits(class, backlog)?;
+        let Arrival {
+            class, snapshot, ..
+        } = *arrival;
+        self.check_limits(class)?;
         if let Some(max_queue) = self.max_queue.filter(|&max| self.schedule.len() >= max) {
             return Err(Refusal::Full { max_queue });
         }
@@ -167,7 +182,8 @@ impl State {
 
     /// Compares a class's limits with what is queued already: the request that crosses one is
     /// still let in.
-    fn check_limits(&self, class: usize, queued: Backlog) -> Result<(), Refusal> {
+    fn check_limits(&self, class: usize) -> Result<(), Refusal> {
+        let queued = self.schedule.backlog(class);
         let limits = self.classes[class].limits;
         let workers = self.workers.count();
         for (kind, current, per_worker) in [
