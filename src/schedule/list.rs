@@ -7,16 +7,16 @@ pub(crate) struct List {
     ends: Option<(u32, u32)>,
 }
 
-/// The neighbours of a member, by number. `before` of the first of a list and `after` of its last mean
-/// nothing, and are never read.
-#[derive(Clone, Copy, Debug, Default)]
+/// The neighbours of a member, by number. `before` of the first of a list and `after` of its last may name
+/// anyone.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     before: u32,
     after: u32,
 }
 
 impl Link {
-    /// That of one that is in no list.
+    /// That of one that has come to no list yet. Whoever leaves one keeps its link.
     pub(super) const APART: Self = Self {
         before: u32::MAX,
         after: u32::MAX,
@@ -48,7 +48,7 @@ impl Linked for Links {
 
     fn link_mut(&mut self, member: usize) -> &mut Link {
         if self.by_member.len() <= member {
-            self.by_member.resize(member + 1, Link::default());
+            self.by_member.resize(member + 1, Link::APART);
         }
         &mut self.by_member[member]
     }
