@@ -293,6 +293,7 @@ impl Core {
         }
     }
 
+    /// Decides about a request by what is known of it.
     fn decide<B, K: CachedTokens>(
         &self,
         request: &Request<B>,

@@ -63,8 +63,7 @@ impl Class {
     #[inline]
     pub(super) fn candidate(&self) -> Option<(LaneId, Key, u64)> {
         let of = |id, lane: &Lane| {
-            let price = lane.price?;
-            let (rank, key) = lane.head()?;
+            let (rank, key, price) = lane.ready()?;
             Some((rank, (id, key, price)))
         };
         let shared = of(LaneId::Shared, &self.shared);
@@ -96,7 +95,7 @@ impl Class {
             Some((rank, self.exact.get(worker)?.walk(self.unit, entries)))
         });
         let mut lanes: BTreeMap<Rank, Walk<'_, T>> = ready.collect();
-        if let Some((rank, _)) = self.shared.head().filter(|_| self.shared.price.is_some()) {
+        if let Some((rank, ..)) = self.shared.ready() {
             lanes.insert(rank, self.shared.walk(self.unit, entries));
         }
         let mut blocked = BTreeMap::new();

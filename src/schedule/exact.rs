@@ -69,8 +69,7 @@ impl ExactLanes {
         let Some(Exact { lane, ready }) = place.as_deref_mut() else {
             return;
         };
-        let head = lane.head().filter(|_| lane.price.is_some());
-        let rank = head.map(|(rank, _)| rank);
+        let rank = lane.ready().map(|(rank, ..)| rank);
         let before = std::mem::replace(ready, rank);
         if lane.is_empty() {
             *place = None;

@@ -64,6 +64,14 @@ impl Lane {
         Some((Rank::of(*tier, place), key))
     }
 
+    /// The head and what it costs, in tokens, if it may go.
+    #[inline]
+    pub(super) fn ready(&self) -> Option<(Rank, Key, u64)> {
+        let price = self.price?;
+        let (rank, key) = self.head()?;
+        Some((rank, key, price))
+    }
+
     /// Its requests in the order in which they would leave it.
     pub(super) fn walk<'a, T>(&'a self, unit: FairUnit, entries: &'a Entries<T>) -> Walk<'a, T> {
         Walk {

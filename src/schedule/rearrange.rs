@@ -1,6 +1,6 @@
 //! Moving everything that waits into another ring of classes.
 
-use super::{Entry, Gate, Key, Schedule, class::Class, indices::Indices};
+use super::{Entry, Gate, Key, Schedule};
 use crate::config::FairUnit;
 
 /// A class of the new ring.
@@ -23,15 +23,15 @@ impl<T> Schedule<T> {
         mut place: impl FnMut(&mut Entry<T>),
         gate: &impl Gate<T>,
     ) {
-        let former = std::mem::take(&mut self.classes);
-        self.classes = ring.iter().map(|_| Class::new(unit)).collect();
-        self.backlogged = Indices::new(ring.len());
-        self.ring = self.ring.succeeded_by(ring);
+        let next = Self::on(self.ring.succeeded_by(ring), unit);
+        let former = std::mem::replace(self, next);
         // In the order of their turns, so that clients come in it again.
         let keys: Vec<Key> = former
+            .classes
             .iter()
-            .flat_map(|class| class.keys(&self.entries))
+            .flat_map(|class| class.keys(&former.entries))
             .collect();
+        self.entries = former.entries;
         for key in keys {
             if let Some(entry) = self.entries.get_mut(key) {
                 place(entry);

@@ -119,9 +119,7 @@ fn an_added_worker_goes_where_the_policy_has_its_model_or_not_its_dominion() {
     };
     let mut hall = Hall::new(&two("{id: w, dominion: pool}, {id: v, dominion: other}"));
     for (id, dominion) in [("x", "pool"), ("y", "other")] {
-        let spec = WorkerSpec::new(id)
-            .dominion(dominion)
-            .models(["m", id][..1].to_vec());
+        let spec = WorkerSpec::new(id).dominion(dominion).models(["m"]);
         // One model is not served from two dominions.
         assert_eq!(hall.handle.add_worker(spec).is_ok(), id == "x");
     }
