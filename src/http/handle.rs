@@ -334,19 +334,21 @@ impl PolicyQueueHandle {
     }
 
     /// Ends the queue of a dominion: whoever waits in it, and whoever comes, is answered with
-    /// `queue_unavailable`. Those who have a slot finish.
+    /// `queue_unavailable`. Those who have a slot finish. It stays closed as long as each policy that
+    /// the layer is [put under](Self::reload) has it.
     ///
     /// # Errors
     ///
     /// If there is no such dominion.
     pub fn close_dominion(&self, id: &str) -> Result<(), ChangeError> {
-        self.pool(id)?.close();
+        self.pool(id)?.close().wake_all();
         Ok(())
     }
 
-    /// Ends all queues, that of the requests without a dominion too.
+    /// Ends all queues for good, that of the requests without a dominion too: a later
+    /// [`reload`](Self::reload) opens none of them, and none of its own.
     pub fn shutdown(&self) {
-        self.hub.current().pools().for_each(|pool| pool.close());
+        self.hub.shut_down();
     }
 
     /// What the layer has in hand right now, all dominions together.

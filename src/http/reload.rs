@@ -53,6 +53,9 @@ pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, C
         if let Some(name) = &reloading.profile {
             changes.switched = select(&next, name)?;
         }
+        if reloading.shut_down {
+            changes.wakes.extend(next.pools().map(|pool| pool.close()));
+        }
         hub.supersede(Arc::clone(&next));
         drop(places_before);
         changes.next = Some(next);
@@ -129,7 +132,7 @@ impl Changes {
     fn settle(self) {
         self.wakes.into_iter().for_each(WakeList::wake_all);
         self.switched.into_iter().for_each(Switched::settle);
-        self.gone.iter().for_each(|pool| pool.close());
+        self.gone.iter().for_each(|pool| pool.close().wake_all());
         if let Some(next) = self.next {
             next.apply_read_ahead();
         }

@@ -36,6 +36,8 @@ pub(super) struct Hub {
 pub(super) struct Reloading {
     /// The profile in force, once one was chosen.
     pub(super) profile: Option<String>,
+    /// The layer was shut down.
+    pub(super) shut_down: bool,
 }
 
 /// A policy and its pools.
@@ -107,11 +109,21 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        self.0.current().pools().for_each(|pool| pool.close());
+        self.0.shut_down();
     }
 }
 
 impl Hub {
+    /// Ends all queues, and those that a later policy brings.
+    pub(super) fn shut_down(&self) {
+        let core = {
+            let mut reloading = self.reloading();
+            reloading.shut_down = true;
+            self.current()
+        };
+        core.pools().for_each(|pool| pool.close().wake_all());
+    }
+
     /// The policy in force.
     pub(super) fn current(&self) -> Arc<Core> {
         let current = self.current.read();

@@ -37,9 +37,10 @@ impl Switched {
 }
 
 impl Pool {
-    /// Turns everybody away who waits, and whoever comes.
-    pub(crate) fn close(&self) {
-        self.with_state(State::close);
+    /// Turns everybody away who waits, and whoever comes. The answer is to be woken once the caller
+    /// holds no lock either.
+    pub(crate) fn close(&self) -> WakeList {
+        self.change(State::close).1
     }
 
     /// More slots are handed out at once; of fewer, none is taken from anybody.

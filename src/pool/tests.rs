@@ -490,7 +490,7 @@ proptest! {
             world.recount(&pool);
         }
         if closes {
-            pool.close();
+            pool.close().wake_all();
             world.recount(&pool);
             prop_assert_eq!(pool.counts().waiting, 0, "nobody waits for a queue that is closed");
         }

@@ -124,6 +124,32 @@ fn a_dominion_that_was_closed_stays_closed() {
 }
 
 #[test]
+fn a_layer_that_was_shut_down_stays_so_whatever_policy_comes() {
+    let mut hall = Hall::new(&slots(1));
+    hall.arrive("1");
+    hall.arrive("2");
+    hall.handle.shutdown();
+    hall.reload("dominions: [{id: other, kind: remote, max_concurrency: 9}]");
+    hall.arrive("3");
+    hall.reload("{}");
+    hall.arrive("4");
+    assert_eq!(
+        hall.states(["1", "2", "3", "4"]),
+        [
+            "running",
+            "queue_unavailable",
+            "queue_unavailable",
+            "queue_unavailable"
+        ]
+    );
+    let handle = hall.handle.clone();
+    let mut drained = tokio_test::task::spawn(handle.drained());
+    assert!(drained.poll().is_pending());
+    hall.finish("1");
+    assert!(drained.poll().is_ready());
+}
+
+#[test]
 fn labels_are_forgotten_when_clients_take_no_turns_any_more() {
     let with = |fair: bool| {
         chat(

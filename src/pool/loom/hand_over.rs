@@ -124,7 +124,7 @@ fn who_comes_while_the_queue_closes_is_not_left_waiting() {
         });
         let closing = thread({
             let pool = Arc::clone(pool);
-            move || pool.close()
+            move || pool.close().wake_all()
         });
         drop(first);
         join([waiting, newcomer, closing]);
