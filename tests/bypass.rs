@@ -49,7 +49,9 @@ fn paths_and_methods_that_are_named_pass_a_full_queue() {
         ("GET", "health?verbose=1"),
         ("GET", "v1/models"),
         ("GET", "v1/models/m"),
+        ("GET", "v1/models/gpt..4.%2e"),
         ("OPTIONS", "v1/chat/completions"),
+        ("OPTIONS", "v1/../health"),
         ("PURGE", "v1/cache"),
     ] {
         let mut hall = full();
@@ -76,6 +78,12 @@ fn others_do_not() {
         ("GET", "x?path=/health"),
         ("HEAD", "v1/chat/completions"),
         ("options", "v1/chat/completions"),
+        // Another path to whoever resolves it.
+        ("GET", "health/../v1/chat/completions"),
+        ("GET", "health/%2e%2E/v1/chat/completions"),
+        ("GET", "health/.%2e/v1"),
+        ("GET", "health/.."),
+        ("GET", "v1/models/./m"),
     ] {
         let mut hall = full();
         let id = path.split('?').next().unwrap();

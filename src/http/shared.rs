@@ -274,11 +274,9 @@ impl Core {
     pub(super) fn bypasses<B>(&self, request: &Request<B>) -> bool {
         let bypass = &self.policy.bypass;
         let path = request.uri().path();
+        let prefixes = &bypass.path_prefixes;
         let bypasses = bypass.methods.contains(request.method())
-            || bypass
-                .path_prefixes
-                .iter()
-                .any(|prefix| path.starts_with(prefix));
+            || prefixes.iter().any(|prefix| path.starts_with(prefix)) && !climbs(path);
         if bypasses {
             self.common.elsewhere.bypassed();
         }
@@ -449,6 +447,17 @@ impl Core {
         trace::rejected(rejection.code(), None, None);
         Err(rejection.into())
     }
+}
+
+/// True of a path that whoever resolves its `.` and `..` may take for another one, which the policy
+/// concerns.
+fn climbs(path: &str) -> bool {
+    path.split(['/', '\\']).any(|segment| {
+        matches!(
+            &*segment.to_ascii_lowercase().replace("%2e", "."),
+            "." | ".."
+        )
+    })
 }
 
 /// The worker that has most of the prompt, the first of several, and how many tokens that is.
