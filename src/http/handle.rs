@@ -40,11 +40,11 @@ pub struct WorkerSpec {
     models: Option<Vec<String>>,
     max_num_batched_tokens: Option<u64>,
     protocol: Option<String>,
-    base_url: Option<String>,
+    base_url: Option<Secret>,
     api_key: Option<Secret>,
 }
 
-/// A key, left out of `Debug`.
+/// A key, or an address that may hold one, left out of `Debug`.
 #[derive(Clone)]
 struct Secret(String);
 
@@ -108,7 +108,7 @@ impl WorkerSpec {
     #[must_use]
     pub fn base_url(self, base_url: impl Into<String>) -> Self {
         Self {
-            base_url: Some(base_url.into()),
+            base_url: Some(Secret(base_url.into())),
             ..self
         }
     }
@@ -163,7 +163,7 @@ impl PolicyQueueHandle {
         let endpoint = config::Endpoint {
             id: Arc::clone(&id),
             protocol,
-            base_url,
+            base_url: base_url.map(|Secret(address)| address),
             api_key: api_key.map(|Secret(key)| key),
         };
         let wakes = self.change_places(|core, places| {
