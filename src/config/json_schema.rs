@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use super::{
     Code, PolicyConfig,
-    schema::{ALIASES, RawPolicy},
-    value::{Map, Number, Whole},
+    keys::ALIASES,
+    schema::RawPolicy,
+    value::{Flag, Map, Number, Whole},
 };
 
 /// What [`names::is_name`](super::names::is_name) accepts.
@@ -84,6 +85,20 @@ impl JsonSchema for Number {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"type": "number"})
+    }
+}
+
+impl JsonSchema for Flag {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Flag".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "boolean"})
     }
 }
 

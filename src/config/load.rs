@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, de};
 use super::{
     PolicyConfig,
     error::ConfigError,
+    keys,
     parse::{self, Locator, MAX_BYTES},
-    schema::RawPolicy,
     validate,
 };
 
@@ -69,8 +69,8 @@ impl FromStr for PolicyConfig {
 /// Validates as parsing does. The error's text holds all mistakes, without their lines.
 impl<'de> Deserialize<'de> for PolicyConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = RawPolicy::deserialize(deserializer)?;
-        validate::policy(raw, &|name| std::env::var(name))
+        let (raw, unknown) = keys::read(deserializer)?;
+        validate::policy(raw, unknown, &|name| std::env::var(name))
             .map_err(|found| de::Error::custom(ConfigError::new(found.into_mistakes(|_| None))))
     }
 }

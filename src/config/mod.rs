@@ -22,6 +22,7 @@ mod env;
 mod error;
 #[cfg(feature = "schema")]
 mod json_schema;
+mod keys;
 mod load;
 mod names;
 mod parse;

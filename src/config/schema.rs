@@ -2,7 +2,8 @@
 //!
 //! All fields are optional and ranges are open, so that what is missing or out of range is
 //! found by validation, which reports all mistakes, and not here, where the first ends it. Lists
-//! of names hold options because YAML would otherwise read a `~` among them as the name "~".
+//! of names hold options because YAML would otherwise read a `~` among them as the name "~". Keys that
+//! there are not are passed over for the same reason; who reads a policy collects them.
 //!
 //! With the feature `schema` the types also describe themselves, as [JSON Schema](super::json_schema): the
 //! comments are what editors show, and the attributes say what validation will check.
@@ -13,13 +14,13 @@ use serde::Deserialize;
 
 #[cfg(feature = "schema")]
 use super::json_schema::{self, HEADER_NAME, NAME, NOT_BLANK, PATH_OR_METHOD, Statuses};
-use super::value::{Map, Number, Whole};
+use super::value::{Flag, Map, Number, Whole};
 
 /// A policy of tower-policy-queue: which requests there are, who goes first, and where they run.
 // The aliases are the table names of TOML: `[[dominion]]` and so on.
 #[derive(Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Policy", transform = json_schema::policy))]
-#[serde(deny_unknown_fields, expecting = "a policy, which is a map")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Policy", transform = json_schema::policy))]
+#[serde(expecting = "a policy, which is a map")]
 pub(super) struct RawPolicy {
     /// The family of the requests that name none, or none that there is.
     #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME)))]
@@ -70,28 +71,20 @@ pub(super) struct RawPolicy {
     pub(super) bypass: Option<Vec<Option<String>>>,
     /// Whether responses name their class in `x-policy-queue-class`.
     #[cfg_attr(feature = "schema", schemars(extend("default" = false)))]
-    pub(super) class_header: Option<bool>,
+    pub(super) class_header: Option<Flag>,
     /// Whether responses say how long their requests waited, in a `Server-Timing` header.
     #[cfg_attr(feature = "schema", schemars(extend("default" = false)))]
-    pub(super) server_timing: Option<bool>,
+    pub(super) server_timing: Option<Flag>,
 }
-
-/// The keys that go by another name in TOML: as the schema has them, and the other.
-pub(super) const ALIASES: [(&str, &str); 4] = [
-    ("dominions", "dominion"),
-    ("endpoints", "endpoint"),
-    ("local_models", "local_model"),
-    ("profiles", "profile"),
-];
 
 /// A set of families, buckets and classes: the root's, or a model's.
 #[derive(Default, Deserialize)]
 #[cfg_attr(
     feature = "schema",
     derive(schemars::JsonSchema),
-    schemars(rename = "ModelPolicy")
+    schemars(deny_unknown_fields, rename = "ModelPolicy")
 )]
-#[serde(deny_unknown_fields, expecting = "a model's policy, which is a map")]
+#[serde(expecting = "a model's policy, which is a map")]
 pub(super) struct RawProfile {
     /// The family of the requests that name none, or none that there is.
     #[cfg_attr(feature = "schema", schemars(required, regex(pattern = NAME)))]
@@ -110,9 +103,9 @@ pub(super) struct RawProfile {
 #[cfg_attr(
     feature = "schema",
     derive(schemars::JsonSchema),
-    schemars(rename = "Bucket")
+    schemars(deny_unknown_fields, rename = "Bucket")
 )]
-#[serde(deny_unknown_fields, expecting = "a bucket, which is a map")]
+#[serde(expecting = "a bucket, which is a map")]
 pub(super) struct RawBucket {
     /// The uncached input tokens from which on a request falls into the bucket.
     #[cfg_attr(feature = "schema", schemars(required))]
@@ -124,8 +117,8 @@ pub(super) struct RawBucket {
 
 /// A queue with a share.
 #[derive(Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PolicyClass", transform = json_schema::policy_class))]
-#[serde(deny_unknown_fields, expecting = "a policy class, which is a map")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "PolicyClass", transform = json_schema::policy_class))]
+#[serde(expecting = "a policy class, which is a map")]
 pub(super) struct RawClass {
     /// Its name, unique among the classes of its policy.
     #[cfg_attr(feature = "schema", schemars(required, regex(pattern = NAME)))]
@@ -177,8 +170,8 @@ pub(super) struct RawClass {
 
 /// A pool of slots with a queue of its own.
 #[derive(Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Dominion", transform = json_schema::dominion))]
-#[serde(deny_unknown_fields, expecting = "a dominion, which is a map")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Dominion", transform = json_schema::dominion))]
+#[serde(expecting = "a dominion, which is a map")]
 pub(super) struct RawDominion {
     /// Its name.
     #[cfg_attr(feature = "schema", schemars(required, regex(pattern = NAME)))]
@@ -198,10 +191,10 @@ pub(super) struct RawDominion {
     /// Whether its limits and its queue hold. If not, all that they would do is counted, and nobody waits
     /// or is turned away.
     #[cfg_attr(feature = "schema", schemars(extend("default" = true)))]
-    pub(super) enforce: Option<bool>,
+    pub(super) enforce: Option<Flag>,
     /// Whether the clients that wait take turns.
     #[cfg_attr(feature = "schema", schemars(extend("default" = true)))]
-    pub(super) fair_scheduling: Option<bool>,
+    pub(super) fair_scheduling: Option<Flag>,
     /// What their turns are counted in.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["requests", "tokens", null], "default" = "requests")))]
     pub(super) fair_unit: Option<String>,
@@ -215,9 +208,9 @@ pub(super) struct RawDominion {
 #[cfg_attr(
     feature = "schema",
     derive(schemars::JsonSchema),
-    schemars(rename = "Endpoint")
+    schemars(deny_unknown_fields, rename = "Endpoint")
 )]
-#[serde(deny_unknown_fields, expecting = "an endpoint, which is a map")]
+#[serde(expecting = "an endpoint, which is a map")]
 pub(super) struct RawEndpoint {
     /// Its name, unique among endpoints and local models.
     #[cfg_attr(feature = "schema", schemars(required, regex(pattern = NAME)))]
@@ -244,9 +237,9 @@ pub(super) struct RawEndpoint {
 #[cfg_attr(
     feature = "schema",
     derive(schemars::JsonSchema),
-    schemars(rename = "LocalModel")
+    schemars(deny_unknown_fields, rename = "LocalModel")
 )]
-#[serde(deny_unknown_fields, expecting = "a local model, which is a map")]
+#[serde(expecting = "a local model, which is a map")]
 pub(super) struct RawLocalModel {
     /// Its name, unique among endpoints and local models.
     #[cfg_attr(feature = "schema", schemars(required, regex(pattern = NAME)))]
@@ -266,9 +259,9 @@ pub(super) struct RawLocalModel {
 #[cfg_attr(
     feature = "schema",
     derive(schemars::JsonSchema),
-    schemars(rename = "Profile")
+    schemars(deny_unknown_fields, rename = "Profile")
 )]
-#[serde(deny_unknown_fields, expecting = "a profile, which is a map")]
+#[serde(expecting = "a profile, which is a map")]
 pub(super) struct RawSelection {
     /// Its name.
     #[cfg_attr(feature = "schema", schemars(required, regex(pattern = NAME)))]
@@ -283,9 +276,9 @@ pub(super) struct RawSelection {
 #[cfg_attr(
     feature = "schema",
     derive(schemars::JsonSchema),
-    schemars(rename = "Headers")
+    schemars(deny_unknown_fields, rename = "Headers")
 )]
-#[serde(deny_unknown_fields, expecting = "header names, which are a map")]
+#[serde(expecting = "header names, which are a map")]
 pub(super) struct RawHeaders {
     /// The family, or an explicit class: a hint that anyone may send.
     #[cfg_attr(feature = "schema", schemars(regex(pattern = HEADER_NAME), extend("default" = "x-dynamo-meta-policy-class")))]

@@ -1,4 +1,4 @@
-//! Values that serde's own types read too loosely, or describe in Rust's words.
+//! Values that serde's own types read too loosely or too strictly, or describe in Rust's words.
 
 use std::{collections::HashSet, fmt, marker::PhantomData, sync::Arc};
 
@@ -9,74 +9,98 @@ use serde::{
 
 use super::names;
 
-/// A whole number of any sign and size; its range is validation's matter.
-#[derive(Clone, Copy)]
-pub(super) struct Whole(pub(super) i128);
+/// A value that is not a collection, of whatever kind: whether it is of the right one is validation's
+/// matter, as is its range. So one of the wrong kind does not hide the other mistakes.
+pub(super) enum Scalar {
+    Whole(i128),
+    Float(f64),
+    Flag(bool),
+    Text(String),
+}
 
-/// Any number, NaN and infinity included; its range is validation's matter.
-#[derive(Clone, Copy)]
-pub(super) struct Number(pub(super) f64);
+/// What is to be a whole number.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Whole(pub(super) Scalar);
+
+/// What is to be a number, NaN and infinity included.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Number(pub(super) Scalar);
+
+/// What is to be `true` or `false`.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Flag(pub(super) Scalar);
 
 /// A map whose keys the user chooses: in the order of the file, none twice.
 pub(super) struct Map<V>(pub(super) Vec<(Arc<str>, V)>);
 
-impl<'de> Deserialize<'de> for Whole {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct WholeVisitor;
-
-        impl Visitor<'_> for WholeVisitor {
-            type Value = Whole;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number")
-            }
-
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Whole, E> {
-                Ok(Whole(value.into()))
-            }
-
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Whole, E> {
-                Ok(Whole(value.into()))
-            }
-
-            fn visit_i128<E: de::Error>(self, value: i128) -> Result<Whole, E> {
-                Ok(Whole(value))
-            }
-
-            fn visit_u128<E: de::Error>(self, value: u128) -> Result<Whole, E> {
-                Ok(Whole(i128::try_from(value).unwrap_or(i128::MAX)))
-            }
+impl Scalar {
+    /// As a number, where it is one.
+    pub(super) fn as_number(&self) -> Option<f64> {
+        match *self {
+            Self::Whole(value) => Some(value as f64),
+            Self::Float(value) => Some(value),
+            Self::Flag(_) | Self::Text(_) => None,
         }
-
-        deserializer.deserialize_any(WholeVisitor)
     }
 }
 
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NumberVisitor;
+/// As a message shows it.
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(value) => value.fmt(f),
+            // With its point, so that it is told from a whole number.
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Flag(value) => value.fmt(f),
+            Self::Text(text) => f.write_str(&names::quote(text)),
+        }
+    }
+}
 
-        impl Visitor<'_> for NumberVisitor {
-            type Value = Number;
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ScalarVisitor;
+
+        impl Visitor<'_> for ScalarVisitor {
+            type Value = Scalar;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number")
+                f.write_str("a single value")
             }
 
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Number, E> {
-                Ok(Number(value as f64))
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Scalar, E> {
+                Ok(Scalar::Whole(value.into()))
             }
 
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Number, E> {
-                Ok(Number(value as f64))
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Scalar, E> {
+                Ok(Scalar::Whole(value.into()))
             }
 
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Number, E> {
-                Ok(Number(value))
+            fn visit_i128<E: de::Error>(self, value: i128) -> Result<Scalar, E> {
+                Ok(Scalar::Whole(value))
+            }
+
+            fn visit_u128<E: de::Error>(self, value: u128) -> Result<Scalar, E> {
+                Ok(Scalar::Whole(i128::try_from(value).unwrap_or(i128::MAX)))
+            }
+
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Scalar, E> {
+                Ok(Scalar::Float(value))
+            }
+
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Scalar, E> {
+                Ok(Scalar::Flag(value))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar, E> {
+                Ok(Scalar::Text(names::cut(text).into_owned()))
             }
         }
 
-        deserializer.deserialize_f64(NumberVisitor)
+        deserializer.deserialize_any(ScalarVisitor)
     }
 }
 
@@ -94,7 +118,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Map<V>, A::Error> {
                 let mut seen = HashSet::new();
                 let mut entries = Vec::new();
-                while let Some(Key(key)) = map.next_key()? {
+                while let Some(key) = map.next_key::<Arc<str>>()? {
                     if !seen.insert(Arc::clone(&key)) {
                         let key = names::quote(&key);
                         return Err(de::Error::custom(format_args!("the key {key} is repeated")));
@@ -106,33 +130,5 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
         }
 
         deserializer.deserialize_map(EntriesVisitor(PhantomData))
-    }
-}
-
-/// A key that is text.
-struct Key(Arc<str>);
-
-impl<'de> Deserialize<'de> for Key {
-    // As an option, for YAML would read a `~` as the text "~" otherwise.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
-
-        impl<'de> Visitor<'de> for KeyVisitor {
-            type Value = Key;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name as the key")
-            }
-
-            fn visit_str<E: de::Error>(self, key: &str) -> Result<Key, E> {
-                Ok(Key(key.into()))
-            }
-
-            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
-                deserializer.deserialize_str(self)
-            }
-        }
-
-        deserializer.deserialize_option(KeyVisitor)
     }
 }

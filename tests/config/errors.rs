@@ -107,7 +107,8 @@ fn what_the_parser_refuses_has_its_place_too() {
         ("a: [", 2, 1),
         ("dominions:\n\t- id: a\n", 2, 1),
         ("dominions: []\nheaders: {}\ndominions: []\n", 3, 1),
-        ("dominions:\n  - id: a\n    max_queue: x\n", 3, 16),
+        ("dominions:\n  - id: a\n    max_queue: x\n", 3, 5),
+        ("dominions:\n  - id: a\n    max_queue: [x]\n", 3, 16),
         ("dominions: []\n---\nheaders: {}\n", 2, 1),
         ("dominions: []\nheaders: \u{7}", 2, 10),
         // The first line is indented, and so ends what it begins.

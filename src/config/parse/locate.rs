@@ -15,8 +15,8 @@ use serde_yaml::Deserializer as Yaml;
 use super::{MAX_BYTES, message};
 use crate::config::{
     error::Place,
+    keys::ALIASES,
     path::{Step, Steps},
-    schema::ALIASES,
 };
 
 /// How many bytes may be parsed again to find places.

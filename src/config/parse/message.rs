@@ -64,17 +64,32 @@ fn model_quoted(path: &str) -> String {
     format!("{steps}{field}")
 }
 
-/// The message in the words of YAML rather than serde's, and of bounded length: it quotes the
-/// value that it is about.
+/// The message in the words of YAML rather than serde's, with what to do where that is not
+/// plain, and of bounded length: it quotes the value that it is about.
 fn reworded(message: &str) -> String {
-    match message {
+    let says = |gist| message.contains(gist);
+    let hint = if says("expected ',' or '}'") || says("expected ',' or ']'") {
+        "; is a bracket left open? Between brackets, a text with any of , [ ] { } in it, such as ${NAME}, needs quotes"
+    } else if says("cannot start any token") {
+        "; YAML is indented with spaces, not tabs, and a text that begins with @, ` or % needs quotes"
+    } else if says("expected key")
+        || says("expected '-' indicator")
+        || says("expected ':'")
+        || says("mapping values are not allowed")
+    {
+        "; is the line indented as those around it are, and a text with `: ` in it in quotes?"
+    } else {
+        ""
+    };
+    let message = match message {
         "repetition limit exceeded" => {
             "the aliases (`*name`) expand to more than a policy may hold".to_owned()
         }
         message => names::cut_to(message, 512)
             .replace("unit value", "null")
             .replace("expected a sequence", "expected a list"),
-    }
+    };
+    message + hint
 }
 
 #[cfg(test)]

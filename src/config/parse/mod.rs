@@ -13,7 +13,6 @@ mod message;
 mod nesting;
 mod strict;
 
-use serde::Deserialize;
 use serde_yaml::Deserializer as Yaml;
 
 pub(super) use locate::Locator;
@@ -21,6 +20,8 @@ pub(super) use locate::Locator;
 use self::strict::{MAX_DEPTH, Walk};
 use super::{
     error::{ConfigMistake, Place},
+    keys,
+    path::Steps,
     schema::RawPolicy,
 };
 
@@ -32,8 +33,8 @@ pub(super) const MAX_BYTES: usize = 1 << 20;
 /// Without aliases no document of [`MAX_BYTES`] exceeds it: a value takes at least a byte.
 const MAX_EXPANDED: usize = 2 * MAX_BYTES;
 
-/// Reads a policy; an empty document is an empty one.
-pub(super) fn parse(text: &str) -> Result<RawPolicy, ConfigMistake> {
+/// Reads a policy, and the keys that it does not have; an empty document is an empty one.
+pub(super) fn parse(text: &str) -> Result<(RawPolicy, Vec<Steps>), ConfigMistake> {
     if text.len() > MAX_BYTES {
         return Err(too_long());
     }
@@ -61,9 +62,9 @@ pub(super) fn parse(text: &str) -> Result<RawPolicy, ConfigMistake> {
             (None, Some(_)) => message::mistake(&error),
         });
     }
-    Option::<RawPolicy>::deserialize(Yaml::from_str(text))
-        .map(Option::unwrap_or_default)
-        .map_err(|error| message::mistake(&error))
+    let (policy, unknown) = keys::read::<Option<_>, _>(Yaml::from_str(text))
+        .map_err(|error| message::mistake(&error))?;
+    Ok((policy.unwrap_or_default(), unknown))
 }
 
 /// The mistake of a text that holds a second document without a mark before it.

@@ -1,7 +1,8 @@
 //! What YAML allows and a policy does not.
 //!
 //! A walk over the whole document before it is read, for mistakes that the reading would
-//! swallow: a key given twice, of which the parser would keep the last; a merge key `<<`, which
+//! swallow: a key given twice, of which the parser would keep the last; a key that is null, which it would
+//! read as text; a merge key `<<`, which
 //! would count as a key like others; a tag, which would be dropped, so that `!env KEY` would be
 //! the text "KEY". It also bounds what aliases can make of a small document, since the reading
 //! follows them just as this walk does.
@@ -16,7 +17,7 @@ use std::{
 use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, Visitor};
 
 use crate::config::{
-    names,
+    keys, names,
     path::{Path, Steps},
 };
 
@@ -204,17 +205,27 @@ impl<'de> Visitor<'de> for Value<'_> {
 impl<'de> DeserializeSeed<'de> for Key<'_> {
     type Value = Arc<str>;
 
-    // Not `deserialize_any`: `1.10` and `1.1` are two keys.
+    // Not `deserialize_any`: `1.10` and `1.1` are two keys. As an option, since a `~` would be read
+    // as the text "~" otherwise.
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Arc<str>, D::Error> {
-        deserializer.deserialize_str(self)
+        deserializer.deserialize_option(self)
     }
 }
 
-impl Visitor<'_> for Key<'_> {
+impl<'de> Visitor<'de> for Key<'_> {
     type Value = Arc<str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Arc<str>, E> {
+        let message = "a key is null; expected a name as the key".to_owned();
+        Err(self.map.walk.refuse(self.map.path, message))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Arc<str>, D::Error> {
+        deserializer.deserialize_str(self)
     }
 
     fn visit_str<E: de::Error>(self, key: &str) -> Result<Arc<str>, E> {
@@ -231,6 +242,12 @@ impl Visitor<'_> for Key<'_> {
                 names::quote(&key)
             );
             return Err(walk.refuse(path.entry(&key), message));
+        }
+        if let (Path::Root, Some(other)) = (path, keys::other_name(&key)) {
+            if self.seen.contains(other) {
+                let message = format!("is another name for {other}, which is there too; keep one");
+                return Err(walk.refuse(path.entry(&key), message));
+            }
         }
         Ok(key)
     }

@@ -14,7 +14,7 @@ pub(super) fn resolve(
     path: Path<'_>,
     name: &str,
     profile: Option<&Arc<str>>,
-    raw: RawClass,
+    mut raw: RawClass,
 ) -> PolicyClass {
     if raw.quantum.is_none() {
         let message = "is missing; a class needs its share, in uncached tokens a round";
@@ -23,7 +23,7 @@ pub(super) fn resolve(
     PolicyClass {
         name: name.into(),
         profile: profile.cloned(),
-        quantum: numbers::positive(found, path.key("quantum"), raw.quantum)
+        quantum: numbers::positive(found, path.key("quantum"), raw.quantum.take())
             .unwrap_or(NonZeroU64::MIN),
         order: one_of(
             found,
@@ -31,8 +31,8 @@ pub(super) fn resolve(
             raw.queue_policy.as_deref(),
             &QueuePolicy::ALL.map(|order| (order.as_str(), order)),
         ),
-        busy: busy(found, path, &raw),
-        limits: limits(found, path, &raw),
+        busy: busy(found, path, &mut raw),
+        limits: limits(found, path, &mut raw),
         max_queue_wait: numbers::milliseconds(
             found,
             path.key("max_queue_wait_ms"),
@@ -88,8 +88,9 @@ pub(super) fn one_of<T: Copy + Default>(
     })
 }
 
-fn busy(found: &mut Findings, path: Path<'_>, raw: &RawClass) -> BusyThreshold {
-    let (tokens, fraction) = (raw.prefill_busy_threshold, raw.prefill_busy_threshold_frac);
+fn busy(found: &mut Findings, path: Path<'_>, raw: &mut RawClass) -> BusyThreshold {
+    let tokens = raw.prefill_busy_threshold.take();
+    let fraction = raw.prefill_busy_threshold_frac.take();
     if raw.busy_worker_ratio.is_some() && tokens.is_none() && fraction.is_none() {
         found.report(
             path.key("busy_worker_ratio"),
@@ -109,27 +110,27 @@ fn busy(found: &mut Findings, path: Path<'_>, raw: &RawClass) -> BusyThreshold {
         ratio: numbers::number(
             found,
             path.key("busy_worker_ratio"),
-            raw.busy_worker_ratio,
+            raw.busy_worker_ratio.take(),
             |ratio| ratio > 0.0 && ratio <= 1.0,
             "above 0 and at most 1, a share of the workers",
         ),
     }
 }
 
-fn limits(found: &mut Findings, path: Path<'_>, raw: &RawClass) -> ClassLimits {
+fn limits(found: &mut Findings, path: Path<'_>, raw: &mut RawClass) -> ClassLimits {
     let mut limit = |key, value| numbers::count(found, path.key(key), value);
     ClassLimits {
         requests: limit(
             "request_queue_limit_per_worker",
-            raw.request_queue_limit_per_worker,
+            raw.request_queue_limit_per_worker.take(),
         ),
         raw_isl_tokens: limit(
             "raw_isl_token_queue_limit_per_worker",
-            raw.raw_isl_token_queue_limit_per_worker,
+            raw.raw_isl_token_queue_limit_per_worker.take(),
         ),
         cached_tokens: limit(
             "cached_token_queue_limit_per_worker",
-            raw.cached_token_queue_limit_per_worker,
+            raw.cached_token_queue_limit_per_worker.take(),
         ),
     }
 }

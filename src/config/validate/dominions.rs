@@ -111,7 +111,9 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
         raw.fair_unit.as_deref(),
         &FairUnit::ALL.map(|unit| (unit.as_str(), unit)),
     );
-    if raw.fair_scheduling == Some(false) && raw.fair_unit.is_some() {
+    let enforce = numbers::flag(found, path.key("enforce"), raw.enforce);
+    let fair_scheduling = numbers::flag(found, path.key("fair_scheduling"), raw.fair_scheduling);
+    if fair_scheduling == Some(false) && raw.fair_unit.is_some() {
         let message = "has no effect: clients take no turns with `fair_scheduling: false`";
         found.report(path.key("fair_unit"), message);
     }
@@ -126,8 +128,8 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
         max_queue: numbers::positive_size(found, path.key("max_queue"), raw.max_queue)
             .unwrap_or(DEFAULT_MAX_QUEUE),
         reject,
-        enforce: raw.enforce.unwrap_or(true),
-        fair_scheduling: raw.fair_scheduling.unwrap_or(true),
+        enforce: enforce.unwrap_or(true),
+        fair_scheduling: fair_scheduling.unwrap_or(true),
         fair_unit,
         vram_gb: numbers::gigabytes(found, path.key("vram_gb"), raw.vram_gb),
     };

@@ -24,8 +24,13 @@ impl Findings {
 
     /// Reports that the value at `path` is wrong.
     pub(super) fn report(&mut self, path: Path<'_>, message: impl Into<String>) {
+        self.report_at(path.steps(), message);
+    }
+
+    /// The same for a path of the file rather than of the schema.
+    pub(super) fn report_at(&mut self, path: Steps, message: impl Into<String>) {
         self.0.push(Finding {
-            path: path.steps(),
+            path,
             message: message.into(),
             other: None,
         });

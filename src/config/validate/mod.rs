@@ -24,16 +24,24 @@ mod workers;
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    PolicyConfig, env, names,
-    path::Path,
+    PolicyConfig, env, keys, names,
+    path::{Path, Steps},
     schema::{RawPolicy, RawProfile},
 };
 pub(super) use findings::Findings;
 
-/// Checks a policy and resolves its names.
-pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyConfig, Findings> {
+/// Checks a policy and resolves its names. `unknown` are keys of it that there are not.
+pub(super) fn policy(
+    raw: RawPolicy,
+    unknown: Vec<Steps>,
+    lookup: env::Lookup<'_>,
+) -> Result<PolicyConfig, Findings> {
     let root = Path::Root;
     let mut found = Findings::default();
+    for (before, steps) in unknown.into_iter().enumerate() {
+        let message = keys::unknown(&steps, before);
+        found.report_at(steps, message);
+    }
     let mut classes = Vec::new();
 
     let own = RawProfile {
@@ -99,6 +107,9 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
         requests::read_ahead(&mut found, raw.read_ahead_bytes, raw.read_ahead_total_bytes);
     let statuses = requests::statuses(&mut found, raw.statuses);
     let bypass = requests::bypass(&mut found, raw.bypass);
+    let mut flag = |key, value| numbers::flag(&mut found, root.key(key), value);
+    let class_header = flag("class_header", raw.class_header);
+    let server_timing = flag("server_timing", raw.server_timing);
 
     if !found.is_empty() {
         return Err(found);
@@ -120,8 +131,8 @@ pub(super) fn policy(raw: RawPolicy, lookup: env::Lookup<'_>) -> Result<PolicyCo
         read_ahead,
         statuses,
         bypass,
-        class_header: raw.class_header.unwrap_or(false),
-        server_timing: raw.server_timing.unwrap_or(false),
+        class_header: class_header.unwrap_or(false),
+        server_timing: server_timing.unwrap_or(false),
     })
 }
 

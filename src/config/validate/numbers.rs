@@ -1,11 +1,11 @@
-//! Ranges.
+//! Numbers and their ranges, and what is true or false.
 
 use std::{num::NonZeroU64, time::Duration};
 
 use super::Findings;
 use crate::config::{
     path::Path,
-    value::{Number, Whole},
+    value::{Flag, Number, Scalar, Whole},
 };
 
 /// A count that may be 0.
@@ -49,19 +49,23 @@ pub(super) fn positive_size(
 }
 
 fn in_range(found: &mut Findings, path: Path<'_>, Whole(value): Whole, least: u64) -> Option<u64> {
-    let value_in_range = u64::try_from(value).ok().filter(|&value| value >= least);
-    if value_in_range.is_none() {
-        let what = if value > 0 {
-            format!("is more than {}", u64::MAX)
-        } else {
-            format!("is {value}")
-        };
-        found.report(
-            path,
-            format!("{what}; it should be a whole number of {least} or more"),
-        );
-    }
-    value_in_range
+    let what = match &value {
+        &Scalar::Whole(value) => {
+            let in_range = u64::try_from(value).ok().filter(|&value| value >= least);
+            if in_range.is_some() {
+                return in_range;
+            }
+            if value > 0 {
+                format!("more than {}", u64::MAX)
+            } else {
+                value.to_string()
+            }
+        }
+        other => other.to_string(),
+    };
+    let should = format!("is {what}; it should be a whole number of {least} or more");
+    report(found, path, should, &value);
+    None
 }
 
 /// A number for which `holds` is true; `should` says which those are.
@@ -73,11 +77,37 @@ pub(super) fn number(
     should: &str,
 ) -> Option<f64> {
     let Number(value) = value?;
-    if !(value.is_finite() && holds(value)) {
-        found.report(path, format!("is {value}; it should be {should}"));
-        return None;
+    let number = value.as_number();
+    let held = number.filter(|&value| value.is_finite() && holds(value));
+    if held.is_none() {
+        // As a number even where it was written without a point.
+        let shown = number.map_or_else(|| value.to_string(), |number| number.to_string());
+        report(
+            found,
+            path,
+            format!("is {shown}; it should be {should}"),
+            &value,
+        );
     }
-    Some(value)
+    held
+}
+
+/// Reports what a number should be, and how it is written where it is written as a text.
+fn report(found: &mut Findings, path: Path<'_>, mut message: String, value: &Scalar) {
+    if matches!(value, Scalar::Text(_)) {
+        message.push_str(", without quotes, separators or a unit");
+    }
+    found.report(path, message);
+}
+
+/// True or false.
+pub(super) fn flag(found: &mut Findings, path: Path<'_>, value: Option<Flag>) -> Option<bool> {
+    let Flag(value) = value?;
+    if let Scalar::Flag(value) = value {
+        return Some(value);
+    }
+    found.report(path, format!("is {value}; it should be true or false"));
+    None
 }
 
 /// An amount of memory.

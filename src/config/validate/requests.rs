@@ -8,7 +8,7 @@ use super::{Findings, numbers};
 use crate::config::{
     Bypass, Code, ReadAhead, names,
     path::Path,
-    value::{Map, Whole},
+    value::{Map, Scalar, Whole},
 };
 
 pub(super) fn read_ahead(
@@ -32,7 +32,7 @@ pub(super) fn statuses(
     let root = Path::Root;
     let statuses = root.key("statuses");
     let mut resolved = HashMap::new();
-    for (code, Whole(status)) in raw.map(|raw| raw.0).unwrap_or_default() {
+    for (code, status) in raw.map(|raw| raw.0).unwrap_or_default() {
         let path = statuses.entry(&code);
         let codes = Code::ALL.map(Code::as_str);
         if !codes.contains(&&*code) {
@@ -44,9 +44,10 @@ pub(super) fn statuses(
             continue;
         }
         // An answer that is no error would be taken for the backend's.
-        let status = u16::try_from(status)
-            .ok()
-            .filter(|status| (400..=599).contains(status));
+        let status = match status {
+            Whole(Scalar::Whole(status @ 400..=599)) => u16::try_from(status).ok(),
+            Whole(_) => None,
+        };
         match status.and_then(|status| StatusCode::from_u16(status).ok()) {
             Some(status) => {
                 resolved.insert(code.to_string(), status);

@@ -1,6 +1,6 @@
 //! Refused: keys, types and words that a policy does not know.
 
-use crate::{assert_mistakes, load, with_class};
+use crate::{assert_mistakes, load, refuse, with_class};
 
 #[test]
 fn keys_that_there_are_not() {
@@ -28,8 +28,84 @@ fn keys_that_there_are_not() {
             "models.\"a/b\".policy_classes[0].x",
         ),
     ] {
-        assert_mistakes(yaml, &[(path, "unknown field")]);
+        let error = refuse(yaml);
+        let first = &error.mistakes()[0];
+        assert_eq!(first.path(), path, "{error}");
+        assert!(first.message().starts_with("unknown field `"), "{error}");
     }
+}
+
+#[test]
+fn a_misspelt_key_is_told_with_the_one_that_was_meant() {
+    for (yaml, path, gist) in [
+        (
+            "max_queue_wait: 1",
+            "max_queue_wait",
+            "unknown field `max_queue_wait`; did you mean `max_queue_wait_ms`?",
+        ),
+        (
+            "headers: {polcy: x}",
+            "headers.polcy",
+            "did you mean `policy`?",
+        ),
+        (
+            "dominion: [{id: a, max_concurency: 1}]",
+            "dominion[0].max_concurency",
+            "did you mean `max_concurrency`?",
+        ),
+        (
+            "bukets: []",
+            "bukets",
+            "; there are `default_policy_family`, ",
+        ),
+        (
+            "uncached_isl_buckets: [{zero: 0, min_tokens: 0, bucket: b}]\n\
+             default_policy_family: f\n\
+             policy_classes: [{name: n, policy_family: f, cache_bucket: b, quantum: 1}]",
+            "uncached_isl_buckets[0].zero",
+            "; there are `min_tokens`, `bucket`",
+        ),
+    ] {
+        assert_mistakes(yaml, &[(path, gist)]);
+    }
+}
+
+#[test]
+fn neither_unknown_keys_nor_values_of_another_type_hide_other_mistakes() {
+    assert_mistakes(
+        "\
+dominions:
+  - {id: gpu, max_concurency: 4, max_queue: 2s, enforce: off}
+  - {id: gpu, fair_scheduling: 1, max_queue: 0}
+headers: {worker: 'x worker', polcy: x}
+class_header: 'yes'
+server_timing: [true]
+",
+        &[("server_timing", "sequence")],
+    );
+    assert_mistakes(
+        "\
+dominions:
+  - {id: gpu, max_concurency: 4, max_queue: 2s, enforce: off}
+  - {id: gpu, fair_scheduling: 1, max_queue: 0}
+headers: {worker: 'x worker', polcy: x}
+class_header: 'yes'
+",
+        &[
+            ("dominions[0].max_concurency", "`max_concurrency`"),
+            ("headers.polcy", "`policy`"),
+            (
+                "dominions[0].enforce",
+                "is \"off\"; it should be true or false",
+            ),
+            ("dominions[0].max_queue", "is \"2s\"; it should be a whole"),
+            ("dominions[1].id", "already taken"),
+            ("dominions[1].fair_scheduling", "is 1; it should be true"),
+            ("dominions[1].max_queue", "is 0"),
+            ("headers.worker", "x worker"),
+            ("class_header", "is \"yes\""),
+        ],
+    );
 }
 
 #[test]
@@ -81,17 +157,17 @@ fn values_of_another_type() {
         (
             "dominions: [{id: a, fair_scheduling: yes}]",
             "dominions[0].fair_scheduling",
-            "boolean",
+            "true or false",
         ),
         (
-            "dominions: [{id: a, vram_gb: lots}]",
+            "dominions: [{id: a, kind: local, vram_gb: lots}]",
             "dominions[0].vram_gb",
-            "a number",
+            "is \"lots\"; it should be a finite number above 0",
         ),
         (
-            "dominions: [{id: a, vram_gb: 1e400}]",
+            "dominions: [{id: a, kind: local, vram_gb: 1e400}]",
             "dominions[0].vram_gb",
-            "a number",
+            "is \"1e400\"; it should be a finite number above 0",
         ),
         ("models: [a]", "models", "expected a map"),
         ("models: {a: 1}", "models.a", "expected a model's policy"),
@@ -112,10 +188,12 @@ fn keys_that_are_repeated() {
     ] {
         assert_mistakes(yaml, &[(path, "is repeated")]);
     }
-    assert_mistakes(
-        "dominions: []\ndominion: []",
-        &[("", "duplicate field `dominions`")],
-    );
+    for (first, second) in [("dominions", "dominion"), ("profile", "profiles")] {
+        let gist = format!("is another name for {first}, which is there too; keep one");
+        let yaml = format!("{first}: []\nheaders: {{}}\n{second}: []");
+        assert_mistakes(&yaml, &[(second, &gist)]);
+        assert_eq!(refuse(&yaml).mistakes()[0].line(), Some(3));
+    }
 }
 
 #[test]
