@@ -25,14 +25,14 @@ use std::{
 /// assert_eq!(mistake.line(), Some(3));
 /// ```
 ///
+/// `Debug` shows the same, since that is what `unwrap` and a `main` that returns the error print.
+///
 /// The values of `api_key` and of environment variables never appear in it.
-#[derive(Debug)]
 pub struct ConfigError {
     file: Option<PathBuf>,
     cause: Cause,
 }
 
-#[derive(Debug)]
 enum Cause {
     Unreadable(io::Error),
     Mistakes(Vec<ConfigMistake>),
@@ -113,6 +113,12 @@ impl fmt::Display for ConfigError {
                 Ok(())
             }
         }
+    }
+}
+
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -23,11 +23,17 @@ impl PolicyConfig {
     /// # Errors
     ///
     /// If the file cannot be read, is not UTF-8 or is longer than [`MAX_BYTES`](Self::MAX_BYTES),
-    /// or if the policy has mistakes. The error names the file.
+    /// or if the policy has mistakes. If there is nothing in it, too, as while somebody writes it:
+    /// that is no policy to put in force. The error names the file.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let bytes = read(path).map_err(|error| ConfigError::unreadable(path, error))?;
         let parsed = match std::str::from_utf8(&bytes) {
+            Ok(text) if says_nothing(text) => Err(ConfigError::new(vec![parse::refused(
+                &bytes,
+                0,
+                "the file is empty; a policy that limits nothing is written {}",
+            )])),
             Ok(text) => text.parse(),
             // The limit may have cut a character in two; the length is the mistake then.
             Err(_) if bytes.len() > MAX_BYTES => Err(ConfigError::new(vec![parse::too_long()])),
@@ -39,6 +45,13 @@ impl PolicyConfig {
         };
         parsed.map_err(|error| error.in_file(path))
     }
+}
+
+/// True if there is nothing in a text but comments.
+fn says_nothing(text: &str) -> bool {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = text.lines().map(str::trim);
+    lines.all(|line| line.is_empty() || line.starts_with('#'))
 }
 
 /// The file's bytes, or one more than the limit: endless files exist.
@@ -58,8 +71,9 @@ impl FromStr for PolicyConfig {
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         // The parser would count the byte order mark as the first column of its line.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let raw = parse::parse(text).map_err(|mistake| ConfigError::new(vec![mistake]))?;
-        validate::policy(raw, &|name| std::env::var(name)).map_err(|found| {
+        let (raw, unknown) =
+            parse::parse(text).map_err(|mistake| ConfigError::new(vec![mistake]))?;
+        validate::policy(raw, unknown, &|name| std::env::var(name)).map_err(|found| {
             let mut locator = Locator::new(text);
             ConfigError::new(found.into_mistakes(|path| locator.locate(path)))
         })

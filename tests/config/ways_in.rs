@@ -32,6 +32,21 @@ fn a_file_loads() {
 }
 
 #[test]
+fn a_file_with_nothing_in_it_is_no_policy() {
+    for contents in ["", "\n\n", "\u{feff}# to be written\n  # soon\n"] {
+        let file = TempFile::new("empty.yaml", contents);
+        let error = PolicyConfig::from_path(&file.0).unwrap_err();
+        let [mistake] = error.mistakes() else {
+            panic!("{error}")
+        };
+        assert_eq!(mistake.line(), Some(1));
+        assert!(mistake.message().contains("is empty"), "{error}");
+    }
+    let file = TempFile::new("nothing.yaml", "# everything starts at once\n{}\n");
+    PolicyConfig::from_path(&file.0).unwrap();
+}
+
+#[test]
 fn the_error_of_a_file_names_it_on_every_line() {
     let file = TempFile::new("bad.yaml", "dominions: [{id: a, max_queue: 0}, {id: a}]");
     let error = PolicyConfig::from_path(&file.0).unwrap_err();
@@ -40,6 +55,11 @@ fn the_error_of_a_file_names_it_on_every_line() {
     let shown = error.to_string();
     let name = file.0.display().to_string();
     assert!(shown.lines().all(|line| line.starts_with(&name)), "{shown}");
+    assert_eq!(
+        format!("{error:?}"),
+        shown,
+        "as `main` shows what it returns"
+    );
 }
 
 #[test]
