@@ -61,11 +61,8 @@ impl State {
         if self.timekeeper.is_some() || self.revocables.next_expiry().is_none() {
             return;
         }
-        self.timekeeper = self
-            .schedule
-            .entries()
-            .next()
-            .map(|entry| entry.payload.waiter);
+        // The one most likely to have been polled: who never is keeps no time.
+        self.timekeeper = self.seniority.oldest();
         if let Some(waiter) = self.timekeeper {
             self.wake_queued(waiter, wakes);
         }
