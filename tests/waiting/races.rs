@@ -1,6 +1,6 @@
 //! A grant and a deadline in the same instant: it is one of the two, and no slot is lost or made.
 
-use crate::hall::{Hall, ONE_SLOT, chat};
+use crate::hall::{Hall, ONE_SLOT, chat, with};
 
 fn hall() -> Hall {
     Hall::new(&chat("max_queue_wait_ms: 100", ONE_SLOT))
@@ -16,6 +16,40 @@ fn assert_one_free_slot(mut hall: Hall) {
         ["running", "waiting"],
         "there is one slot, neither lost nor doubled"
     );
+}
+
+#[test]
+fn who_leaves_between_grant_and_start_takes_no_turn_of_its_class() {
+    let class = |name| {
+        format!("  - {{name: {name}, policy_family: {name}, cache_bucket: any, quantum: 100}}\n")
+    };
+    let mut hall = Hall::new(&format!(
+        "
+default_policy_family: b
+uncached_isl_buckets: [{{min_tokens: 0, bucket: any}}]
+policy_classes:
+{}{}
+{ONE_SLOT}
+headers: {{raw_isl_tokens: x-raw}}
+",
+        class("a"),
+        class("b")
+    ));
+    for id in ["b0", "a1", "a2", "b1", "b2"] {
+        let headers = [("x-dynamo-meta-policy-class", &id[..1]), ("x-raw", "100")];
+        hall.send(id, with(id, &headers));
+    }
+    hall.freeze("a1");
+    hall.finish("b0");
+    assert_eq!(hall.rings("a1"), 1, "the first turn is `a`'s");
+    hall.leave("a1");
+    assert_eq!(
+        hall.states(["a2", "b1"]),
+        ["running", "waiting"],
+        "and still is"
+    );
+    hall.finish("a2");
+    assert_eq!(hall.state("b1"), "running");
 }
 
 #[tokio::test(start_paused = true)]

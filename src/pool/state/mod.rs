@@ -87,8 +87,6 @@ pub(super) struct ClassRules {
     max_queue_wait: Option<Duration>,
     /// Whether its slots have a longest hold.
     max_hold: bool,
-    /// Whether it is charged for output.
-    charged: bool,
 }
 
 impl ClassRules {
@@ -99,7 +97,6 @@ impl ClassRules {
             quantum: class.quantum.get(),
             max_queue_wait: class.max_queue_wait,
             max_hold: class.max_hold.is_some(),
-            charged: class.output_token_weight > 0.0,
         }
     }
 }
@@ -176,12 +173,9 @@ impl State {
         self.clock.unwrap_or_else(Instant::now)
     }
 
-    /// Gives a class back what a request paid that came to nothing, where the class is charged by
-    /// what requests use.
+    /// Gives a class back what a request paid that came to nothing: the backend never saw it.
     pub(super) fn refund(&mut self, class: usize, snapshot: Snapshot) {
-        if self.classes[class].charged {
-            self.schedule.charge(class, -i128::from(snapshot.cost()));
-        }
+        self.schedule.charge(class, -i128::from(snapshot.cost()));
     }
 
     /// A request is over, at this time if that matters.
