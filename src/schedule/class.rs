@@ -39,7 +39,10 @@ fn first<'a, T>(lanes: &mut BTreeMap<Rank, Walk<'a, T>>) -> Option<(Key, Walk<'a
 #[derive(Debug)]
 pub(super) struct Class {
     unit: FairUnit,
-    pub(super) backlog: Backlog,
+    requests: u64,
+    /// Tokens. Wider than those of any request, so that what is added can be taken off again.
+    raw: u128,
+    cached: u128,
     /// The lane that most classes have alone, and so outside of the tree of the others.
     shared: Lane,
     exact: ExactLanes,
@@ -49,14 +52,26 @@ impl Class {
     pub(super) fn new(unit: FairUnit) -> Self {
         Self {
             unit,
-            backlog: Backlog::default(),
+            requests: 0,
+            raw: 0,
+            cached: 0,
             shared: Lane::default(),
             exact: ExactLanes::default(),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.backlog.requests == 0
+        self.requests == 0
+    }
+
+    /// What is queued; more tokens than can be told are told as the most.
+    pub(super) fn backlog(&self) -> Backlog {
+        let fits = |tokens| u64::try_from(tokens).unwrap_or(u64::MAX);
+        Backlog {
+            requests: self.requests,
+            raw_tokens: fits(self.raw),
+            cached_tokens: fits(self.cached),
+        }
     }
 
     /// The best of all heads that may go, its lane and what it costs in tokens.
@@ -165,14 +180,9 @@ impl Class {
     /// Adds a request; true if it became the head of its lane.
     pub(super) fn push<T>(&mut self, key: Key, entries: &mut Entries<T>) -> bool {
         let Entry { lane, snapshot, .. } = entries[key];
-        let Backlog {
-            requests,
-            raw_tokens,
-            cached_tokens,
-        } = &mut self.backlog;
-        *requests += 1;
-        *raw_tokens = raw_tokens.saturating_add(snapshot.raw());
-        *cached_tokens = cached_tokens.saturating_add(snapshot.cached());
+        self.requests += 1;
+        self.raw += u128::from(snapshot.raw());
+        self.cached += u128::from(snapshot.cached());
         let lane = match lane {
             LaneId::Shared => &mut self.shared,
             LaneId::Worker(worker) => self.exact.get_or_new(worker),
@@ -199,15 +209,9 @@ impl Class {
     }
 
     fn discount(&mut self, snapshot: Snapshot) {
-        self.backlog.requests -= 1;
-        if self.backlog.requests == 0 {
-            // Also what saturated while it was summed up.
-            self.backlog = Backlog::default();
-        } else {
-            self.backlog.raw_tokens = self.backlog.raw_tokens.saturating_sub(snapshot.raw());
-            self.backlog.cached_tokens =
-                self.backlog.cached_tokens.saturating_sub(snapshot.cached());
-        }
+        self.requests -= 1;
+        self.raw -= u128::from(snapshot.raw());
+        self.cached -= u128::from(snapshot.cached());
     }
 
     /// Asks anew whether the head of a lane may go: `price` is what it costs, if it may.

@@ -46,7 +46,7 @@ impl<T> Schedule<T> {
     }
 
     pub(crate) fn backlog(&self, class: usize) -> Backlog {
-        self.classes[class].backlog
+        self.classes[class].backlog()
     }
 
     /// What a class has been credited and not spent, in tokens.

@@ -153,3 +153,29 @@ async fn the_largest_numbers_are_queued_served_and_forgotten() {
     assert_eq!(crowd.serve_all(), ["late-1", "late-2"]);
     assert_eq!(crowd.usage(), Default::default());
 }
+
+#[test]
+fn a_count_of_any_size_takes_its_own_tokens_with_it() {
+    let limited = crate::hall::chat(
+        "raw_isl_token_queue_limit_per_worker: 100",
+        crate::hall::ONE_SLOT,
+    );
+    let mut hall =
+        crate::hall::Hall::new(&format!("{limited}\nheaders: {{raw_isl_tokens: x-raw}}"));
+    for (id, tokens) in [
+        ("run", "1"),
+        ("small", "99"),
+        ("huge", "18446744073709551615"),
+    ] {
+        hall.send(id, with(id, &[("x-raw", tokens)]));
+    }
+    let queued =
+        |hall: &crate::hall::Hall| hall.handle.snapshot().dominions[0].classes[0].queued_tokens;
+    assert_eq!(queued(&hall), u64::MAX);
+    hall.leave("huge");
+    assert_eq!(queued(&hall), 99);
+    for (id, state) in [("crosses", "waiting"), ("late", "policy_class_queue_limit")] {
+        hall.send(id, with(id, &[("x-raw", "1")]));
+        assert_eq!(hall.state(id), state);
+    }
+}
