@@ -299,7 +299,7 @@ impl PolicyQueueHandle {
             // A reload has the profile in force apply to the models it brings.
             let mut reloading = self.hub.reloading();
             let core = self.hub.current();
-            let changed = reload::select(&core, name)?;
+            let changed = reload::select(&core, &reload::selection(core.policy(), name)?);
             reloading.profile = Some(name.to_owned());
             changed
         };

@@ -18,11 +18,14 @@ pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, C
     let difference = {
         let reloading = hub.reloading();
         let before = hub.current();
-        if let Some(name) = &reloading.profile {
-            if !policy.model_profiles.iter().any(|it| it.name == *name) {
-                return Err(ChangeError::ProfileInForce { name: name.clone() });
+        let selected = match &reloading.profile {
+            Some(name) => {
+                let none = |_| ChangeError::ProfileInForce { name: name.clone() };
+                Some(selection(&policy, name).map_err(none)?)
             }
-        }
+            None => None,
+        };
+        let selected = selected.as_ref();
         // Nobody changes the workers of the old policy from here on.
         let places_before = before.places_mut();
         let (places, added) = places(&before, places_before.added(), &policy);
@@ -36,13 +39,14 @@ pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, C
             changes.wakes.push(wakes);
             pool
         };
-        let reload = |pool: &Pool, dominion| pool.reload(&policy, dominion, &workers(dominion));
+        let reload =
+            |pool: &Pool, dominion| pool.reload(&policy, dominion, &workers(dominion), selected);
         let dominions = policy.dominions.iter().enumerate();
         let dominions = dominions.map(|(index, dominion)| {
             let known = before.dominion_ids().position(|id| *id == *dominion.id);
             keep(match known {
                 Some(known) => reload(before.pool(Some(known)), Some(index)),
-                None => Pool::with_workers(&policy, Some(index), &workers(Some(index))),
+                None => Pool::with_workers(&policy, Some(index), &workers(Some(index)), selected),
             })
         });
         let dominions = dominions.collect();
@@ -50,8 +54,8 @@ pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, C
         let next = before.next(Arc::clone(&policy), dominions, unlimited, places);
         // Closed below, once another policy is in force: those who come to one of them look again.
         changes.gone = before.gone_in(&next);
-        if let Some(name) = &reloading.profile {
-            changes.switched = select(&next, name)?;
+        if let Some(models) = selected {
+            changes.switched = select(&next, models);
         }
         if reloading.shut_down {
             changes.wakes.extend(next.pools().map(|pool| pool.close()));
@@ -67,18 +71,23 @@ pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, C
     Ok(difference)
 }
 
-/// Loads the local models of a profile, as far as the layer knows.
-pub(super) fn select(core: &Core, name: &str) -> Result<Vec<Switched>, ChangeError> {
-    let profiles = &core.policy().model_profiles;
-    let profile = profiles.iter().find(|profile| profile.name == name);
+/// The local models of a profile.
+pub(super) fn selection<'a>(
+    policy: &'a PolicyConfig,
+    name: &str,
+) -> Result<HashSet<&'a str>, ChangeError> {
+    let mut profiles = policy.model_profiles.iter();
+    let profile = profiles.find(|profile| profile.name == name);
     let profile = profile.ok_or_else(|| ChangeError::UnknownProfile {
         name: name.to_owned(),
     })?;
-    let models: HashSet<&str> = profile.models.iter().map(String::as_str).collect();
-    Ok(core
-        .pools()
-        .map(|pool| pool.switch_profile(&models))
-        .collect())
+    Ok(profile.models.iter().map(String::as_str).collect())
+}
+
+/// Loads these local models and no others, as far as the layer knows.
+pub(super) fn select(core: &Core, models: &HashSet<&str>) -> Vec<Switched> {
+    let pools = core.pools();
+    pools.map(|pool| pool.switch_profile(models)).collect()
 }
 
 /// Where the workers are under a policy, those included that were added while another was in force,

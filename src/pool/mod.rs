@@ -43,6 +43,7 @@ mod wake;
 mod workers;
 
 use std::{
+    collections::HashSet,
     fmt,
     sync::{Arc, PoisonError},
     time::Duration,
@@ -231,8 +232,9 @@ impl Pool {
         policy: &Arc<PolicyConfig>,
         dominion: Option<usize>,
         workers: &[Arc<config::Worker>],
+        selected: Option<&HashSet<&str>>,
     ) -> (Arc<Self>, WakeList) {
-        Self::unpublished(Arc::clone(policy), dominion).reload(policy, dominion, workers)
+        Self::unpublished(Arc::clone(policy), dominion).reload(policy, dominion, workers, selected)
     }
 
     /// The dominion under the policy that is in force by now, if that is another one.

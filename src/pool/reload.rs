@@ -3,7 +3,7 @@
 //! Classes are known again by their names, workers by their ids. Who waits keeps its place and its
 //! time of arrival; who runs keeps its slot, under the rules that it was given it by.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use tokio::time::Instant;
 
@@ -22,18 +22,21 @@ use crate::{
 
 impl Pool {
     /// Puts the dominion under another policy, with these workers. From then on only arrivals by the
-    /// new pool are let in. The wakes are for when the caller holds no lock either.
+    /// new pool are let in. Of its local models those are loaded that are `selected`, if any were. The
+    /// wakes are for when the caller holds no lock either.
     pub(crate) fn reload(
         &self,
         policy: &Arc<PolicyConfig>,
         dominion: Option<usize>,
         workers: &[Arc<config::Worker>],
+        selected: Option<&HashSet<&str>>,
     ) -> (Arc<Self>, WakeList) {
         let next = Next {
             epoch: self.queue.epoch,
             policy,
             dominion,
             workers,
+            selected,
         };
         self.change(|state, wakes| {
             state.reload(&next, wakes);
@@ -51,6 +54,8 @@ struct Next<'a> {
     /// Index into the policy's dominions.
     dominion: Option<usize>,
     workers: &'a [Arc<config::Worker>],
+    /// The local models of the profile in force.
+    selected: Option<&'a HashSet<&'a str>>,
 }
 
 /// Where the classes of one policy are in another.
@@ -110,6 +115,7 @@ impl State {
             policy,
             dominion,
             workers,
+            selected,
         } = *next;
         let former = policy.classes_in(&self.policy);
         let mut moves = Moves {
@@ -120,7 +126,7 @@ impl State {
         let limits = dominion.map(|index| &policy.dominions[index]);
         let fair = limits.is_some_and(|dominion| dominion.fair_scheduling);
 
-        self.workers.reload(policy, workers);
+        self.workers.reload(policy, workers, selected);
         // Before the heads are asked about anew.
         self.workers.set_enforced(enforced);
         self.classes = policy.classes.iter().map(ClassRules::new).collect();

@@ -298,7 +298,7 @@ impl World {
         let here = |worker: &&Arc<config::Worker>| worker.dominion == dominion;
         let workers: Vec<_> = policy.workers.iter().filter(here).cloned().collect();
         let stale = Arc::clone(pool);
-        let (next, wakes) = pool.reload(&Arc::new(policy), dominion, &workers);
+        let (next, wakes) = pool.reload(&Arc::new(policy), dominion, &workers, None);
         wakes.wake_all();
         *pool = next;
         self.relabelled |= which == 1;

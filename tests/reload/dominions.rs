@@ -184,6 +184,30 @@ fn labels_are_forgotten_when_clients_take_no_turns_any_more() {
 }
 
 #[test]
+fn who_waits_is_not_sent_to_a_model_that_the_profile_in_force_leaves_out() {
+    let local = |slots: u32, more: &str| {
+        format!(
+            "
+dominions: [{{id: gpu, kind: local, max_concurrency: {slots}}}]
+local_models: [{{id: a, dominion: gpu}}{more}]
+profiles: [{{name: day, models: [a]}}]
+"
+        )
+    };
+    let mut hall = Hall::new(&local(1, ""));
+    hall.handle.switch_profile("day").unwrap();
+    hall.arrive("first");
+    hall.arrive("waits");
+    hall.reload(&local(2, ", {id: b, dominion: gpu}"));
+    assert_eq!(hall.states(["first", "waits"]), ["running", "running"]);
+    assert_eq!(
+        hall.worker("waits").as_deref(),
+        Some("a"),
+        "`b` is less loaded, and not loaded at all"
+    );
+}
+
+#[test]
 fn a_profile_in_force_stays_so_and_must_be_one_of_the_new_policy() {
     let local = |profiles: &str| {
         format!(

@@ -1,6 +1,6 @@
 //! The workers of another policy.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{ALL, Group, Worker, Workers};
 use crate::config::{self, PolicyConfig};
@@ -8,11 +8,13 @@ use crate::config::{self, PolicyConfig};
 impl Workers {
     /// Goes over to another policy, under which the dominion has `wanted` workers. Those that have a
     /// worker's id keep what it has in hand, and its conditions; the others are removed, as with
-    /// [`remove`](Self::remove). Whoever was eligible for a model stays so.
+    /// [`remove`](Self::remove). Whoever was eligible for a model stays so. Local models that are not
+    /// `selected` take no requests, where some were.
     pub(in crate::pool) fn reload(
         &mut self,
         policy: &PolicyConfig,
         wanted: &[Arc<config::Worker>],
+        selected: Option<&HashSet<&str>>,
     ) {
         let gone = |id: &&Arc<str>| !wanted.iter().any(|worker| worker.id == **id);
         let gone: Vec<Arc<str>> = self.by_id.keys().filter(gone).cloned().collect();
@@ -24,19 +26,18 @@ impl Workers {
         }
         for worker in wanted {
             let groups = self.groups_of(&worker.models);
-            match self.index(&worker.id) {
-                Some(index) => {
-                    let known = &mut self.workers[index as usize];
-                    known.configured = Some(Arc::clone(worker));
-                    known.groups = groups;
-                }
-                None => {
-                    let index = self.workers.len() as u32;
-                    self.by_id.insert(Arc::clone(&worker.id), index);
-                    self.workers
-                        .push(Worker::idle(Some(Arc::clone(worker)), groups));
-                }
-            }
+            let index = self.index(&worker.id).unwrap_or_else(|| {
+                let index = self.workers.len() as u32;
+                self.by_id.insert(Arc::clone(&worker.id), index);
+                self.workers.push(Worker::idle(None, Vec::new()));
+                index
+            });
+            let known = &mut self.workers[index as usize];
+            known.configured = Some(Arc::clone(worker));
+            known.groups = groups;
+            // Before anybody is given one of them: the profile in force is that of this policy, too.
+            known.condition.unselected = worker.endpoint.is_none()
+                && selected.is_some_and(|models| !models.contains(&*worker.id));
         }
         let implicit = |worker: &&mut Worker| worker.configured.is_none() && !worker.is_nowhere();
         match self.workers.iter_mut().find(implicit) {
