@@ -66,6 +66,7 @@ impl Pool {
         let ((), wakes) = self.change(|state, wakes| {
             state.everywhere(wakes, |state, wakes| {
                 let flipped = state.workers.add(Some(Arc::clone(&worker)));
+                state.relist();
                 state.changed([flipped], wakes);
             });
         });
@@ -180,6 +181,13 @@ impl State {
     pub(super) fn refuse_stranded(&mut self, wakes: &mut WakeList) {
         for waiter in self.queued(|parked| !self.workers.any_left(&parked.eligible)) {
             self.refuse(waiter, Refused::NoEligibleWorker, wakes);
+        }
+    }
+
+    /// After a worker came, whom the allow-lists of those who wait may name.
+    fn relist(&mut self) {
+        for parked in self.schedule.payloads_mut() {
+            self.workers.relist(&mut parked.eligible);
         }
     }
 

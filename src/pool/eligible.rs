@@ -35,16 +35,48 @@ pub(super) enum Among {
 /// What a request says beside its worker or its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Narrowed {
-    /// Those of the group that are on the request's allow-list.
-    listed: Option<Box<[u32]>>,
+    listed: Option<Listed>,
     tolerations: Box<[Box<str>]>,
     preferred: Option<u32>,
+}
+
+/// A request's allow-list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// Those of the group that are on it.
+    pub(super) now: Box<[u32]>,
+    /// As it was sent: workers may come that it names.
+    names: Box<[Box<str>]>,
+}
+
+/// Of an allow-list that is longer than so many bytes, the names beyond are not kept: workers that come
+/// while its request waits are not found by them.
+const MAX_LIST_BYTES: usize = 1024;
+
+impl Listed {
+    pub(super) fn new(now: Box<[u32]>, names: &[&str]) -> Self {
+        let mut left = MAX_LIST_BYTES;
+        let fits = |name: &&&str| {
+            let rest = left.checked_sub(name.len());
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        let names = names.iter().take_while(fits).map(|&name| name.into());
+        Self {
+            now,
+            names: names.collect(),
+        }
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
 }
 
 impl Eligible {
     pub(super) fn new(
         among: Among,
-        listed: Option<Box<[u32]>>,
+        listed: Option<Listed>,
         tolerations: &[String],
         preferred: Option<u32>,
     ) -> Self {
@@ -70,7 +102,14 @@ impl Eligible {
     }
 
     pub(super) fn listed(&self) -> Option<&[u32]> {
-        self.narrowed.as_ref()?.listed.as_deref()
+        let listed = self.narrowed.as_ref()?.listed.as_ref()?;
+        Some(&listed.now)
+    }
+
+    /// The allow-list and what it is one of, to be brought up to date.
+    pub(super) fn list_mut(&mut self) -> Option<(Among, &mut Listed)> {
+        let listed = self.narrowed.as_mut()?.listed.as_mut()?;
+        Some((self.among, listed))
     }
 
     pub(super) fn tolerations(&self) -> &[Box<str>] {

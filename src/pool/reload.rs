@@ -144,6 +144,7 @@ impl State {
             waiters,
             clients,
             classes,
+            workers,
             ..
         } = self;
         schedule.rearrange(
@@ -152,6 +153,7 @@ impl State {
                 .map(|dominion| dominion.fair_unit)
                 .unwrap_or_default(),
             |entry| {
+                workers.relist(&mut entry.payload.eligible);
                 if let Some(waiter) = waiters.get(entry.payload.waiter) {
                     entry.class = moves.class(entry.class, waiter, entry.snapshot);
                     let score = Score::new(
@@ -170,7 +172,7 @@ impl State {
                     entry.client = clients.join(None);
                 }
             },
-            &self.workers,
+            workers,
         );
         for (_, waiter) in waiters.iter_mut() {
             if let Status::Granted {

@@ -120,6 +120,12 @@ impl<T> Schedule<T> {
         self.entries.remove(key)
     }
 
+    /// What came with those that wait, in no order. The heads that the gate may see in another light
+    /// then are to be asked about anew.
+    pub(crate) fn payloads_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.payloads_mut()
+    }
+
     /// Asks the gate anew about the head of a lane.
     pub(crate) fn recheck(&mut self, class: usize, lane: LaneId, gate: &impl Gate<T>) {
         let entries = &self.entries;

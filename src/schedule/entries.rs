@@ -95,6 +95,13 @@ impl<T> Entries<T> {
     }
 
     /// In no order.
+    pub(super) fn payloads_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slab
+            .iter_mut()
+            .map(|(_, waiting)| &mut waiting.entry.payload)
+    }
+
+    /// In no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
         self.slab.iter().map(|(_, waiting)| &waiting.entry)
     }

@@ -63,6 +63,47 @@ fn an_added_worker_takes_who_waits_at_once() {
 }
 
 #[test]
+fn an_added_worker_takes_those_whose_allow_list_names_it() {
+    let yaml = chat(
+        "prefill_busy_threshold: 0",
+        "dominions: [{id: pool, max_concurrency: 9}]\nendpoints: [{id: w1, dominion: pool}]",
+    );
+    let allowed = |allowed: &[&str]| QueueHints {
+        allowed_workers: Some(allowed.iter().map(|id| (*id).to_owned()).collect()),
+        ..QueueHints::default()
+    };
+    // By the handle, after it was removed, and by a reload.
+    for comes in [0, 1, 2] {
+        let mut hall = Hall::new(&yaml);
+        if comes == 1 {
+            let spec = WorkerSpec::new("w2").dominion("pool");
+            hall.handle.add_worker(spec).unwrap();
+        }
+        hall.hint("first", allowed(&["w1"]));
+        hall.hint("second", allowed(&["w2", "w1"]));
+        hall.hint("listed", allowed(&["w1", "w2"]));
+        hall.hint("another", allowed(&["w1", "w3"]));
+        assert_eq!(hall.states(["listed", "another"]), ["waiting", "waiting"]);
+        if comes == 1 {
+            hall.handle.remove_worker("w2").unwrap();
+        } else {
+            assert_eq!(hall.state("second"), "waiting", "`w1` is busy");
+            hall.leave("second");
+        }
+        if comes == 2 {
+            let two = yaml.replace("[{id: w1", "[{id: w2, dominion: pool}, {id: w1");
+            hall.handle.reload(policy(&two)).unwrap();
+        } else {
+            let spec = WorkerSpec::new("w2").dominion("pool");
+            hall.handle.add_worker(spec).unwrap();
+        }
+        assert_eq!(hall.state("listed"), "running");
+        assert_eq!(hall.worker("listed").as_deref(), Some("w2"));
+        assert_eq!(hall.state("another"), "waiting", "it does not name it");
+    }
+}
+
+#[test]
 fn an_added_worker_is_told_to_the_inner_service_as_it_was_specified() {
     let mut hall = busy();
     let spec = WorkerSpec::new("c")

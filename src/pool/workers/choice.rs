@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ALL, Demand, Worker, Workers};
-use crate::pool::eligible::{Among, Eligible, Wanted};
+use crate::pool::eligible::{Among, Eligible, Listed, Wanted};
 
 impl Workers {
     /// The ids of the workers that a request may go to, where the policy names them.
@@ -26,22 +26,38 @@ impl Workers {
             let group = model.and_then(|model| self.group_of_model.get(model));
             let group = group.copied().unwrap_or(ALL);
             let allowed = wanted.allowed_workers;
-            let listed = allowed.map(|allowed| self.listed(allowed, group));
+            let listed = allowed.map(|allowed| {
+                let now = self.listed(allowed.iter().copied(), group);
+                Listed::new(now, allowed)
+            });
             (Among::Group(group), listed)
         };
         let preferred = wanted.preferred.and_then(|id| self.index(id));
         let preferred = preferred.filter(|worker| match (among, &listed) {
             (Among::Pinned(only), _) => only == *worker,
-            (Among::Group(_), Some(listed)) => listed.contains(worker),
+            (Among::Group(_), Some(listed)) => listed.now.contains(worker),
             (Among::Group(group), None) => self.serves(*worker, group),
         });
         let eligible = Eligible::new(among, listed, wanted.tolerations, preferred);
         self.any_open(&eligible).then_some(eligible)
     }
 
+    /// Has the allow-list of a request that waits hold those of its workers that came since.
+    pub(in crate::pool) fn relist(&self, eligible: &mut Eligible) {
+        if let Some((Among::Group(group), listed)) = eligible.list_mut() {
+            let now = self.listed(listed.names(), group);
+            // Those that it named beyond what is kept of it stay.
+            let known = listed.now.iter().copied();
+            let mut all: Vec<u32> = known.chain(now).collect();
+            all.sort_unstable();
+            all.dedup();
+            listed.now = all.into();
+        }
+    }
+
     /// Those of an allow-list that are in a group.
-    fn listed(&self, allowed: &[&str], group: u32) -> Box<[u32]> {
-        let known = allowed.iter().filter_map(|id| self.index(id));
+    fn listed<'a>(&self, allowed: impl Iterator<Item = &'a str>, group: u32) -> Box<[u32]> {
+        let known = allowed.filter_map(|id| self.index(id));
         let mut listed: Vec<u32> = known.filter(|&worker| self.serves(worker, group)).collect();
         listed.sort_unstable();
         listed.dedup();
