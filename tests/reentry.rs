@@ -239,10 +239,105 @@ endpoints: [{id: wa, dominion: a}, {id: wb, dominion: b}]
     hall.send("back", request);
     assert_eq!(
         hall.state("back"),
-        "waiting",
-        "the admission it carries is the child's, in `b`"
+        "running",
+        "on the parent's, which waits for the child, which waits for it"
     );
-    hall.leave("back");
+    let admission = hall.scene.desk.admission("back");
+    assert_eq!(admission.dominion(), Some("a"));
+    assert_eq!(hall.counts(), (2, 0));
+    let request = to(child(&hall, "back", "there"), "wb");
+    hall.send("there", request);
+    assert_eq!(hall.state("there"), "running", "and so on");
+    for id in ["there", "back", "child", "parent"] {
+        hall.finish(id);
+    }
+    assert_eq!(hall.counts(), (0, 0));
+    let request = to(child(&hall, "there", "late"), "wa");
+    hall.send("on-a", to(get("on-a"), "wa"));
+    hall.send("late", request);
+    assert_eq!(hall.state("late"), "waiting", "all of them are given back");
+}
+
+#[test]
+fn a_child_runs_on_its_parent_s_worker_only_if_it_may_go_there() {
+    let mut hall = Hall::new(
+        "
+dominions: [{id: pool, max_concurrency: 1}]
+endpoints:
+  - {id: w1, dominion: pool, models: [m, m1], base_url: http://one}
+  - {id: w2, dominion: pool, models: [m, m2], base_url: http://two}
+  - {id: w3, dominion: pool, models: [m2]}
+",
+    );
+    let listed = |workers: &[&str], hints: QueueHints| QueueHints {
+        allowed_workers: Some(workers.iter().map(|id| (*id).to_owned()).collect()),
+        ..hints
+    };
+    hall.send("parent", hall::hinted("parent", hall::model("m1")));
+    for (id, hints, worker) in [
+        ("anything", QueueHints::default(), Some("w1")),
+        ("its-models", hall::model("m"), Some("w1")),
+        ("another-model", hall::model("m2"), Some("w2")),
+        ("pinned", hall::pinned("w3"), Some("w3")),
+        (
+            "listed",
+            listed(&["w3", "w1"], hall::model("m")),
+            Some("w1"),
+        ),
+        ("narrowed", listed(&["w2"], hall::model("m")), Some("w2")),
+        ("nowhere", listed(&[], hall::model("m")), None),
+        ("contradiction", listed(&["w1"], hall::model("m2")), None),
+    ] {
+        let mut request = child(&hall, "parent", id);
+        request.extensions_mut().insert(hints);
+        hall.send(id, request);
+        if worker.is_none() {
+            assert_eq!(hall.state(id), "no_eligible_worker", "{id}");
+            continue;
+        }
+        assert_eq!(hall.worker(id).as_deref(), worker, "{id}");
+        let admission = hall.scene.desk.admission(id);
+        assert_eq!(admission.endpoint().map(|it| it.id()), worker, "{id}");
+    }
+    assert_eq!(hall.counts(), (1, 0), "on one slot, all of them");
+    hall.handle.drain_worker("w1", true).unwrap();
+    let request = child(&hall, "parent", "while-it-drains");
+    hall.send("while-it-drains", request);
+    let worker = hall.worker("while-it-drains");
+    assert_eq!(worker.as_deref(), Some("w1"), "what it has it finishes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_below_two_layers_calls_back_through_both() {
+    type Whole = BoxCloneSyncService<
+        Request<NoBody>,
+        Response<ResponseBody<ResponseBody<Full<bytes::Bytes>>>>,
+        Infallible,
+    >;
+    let whole: Arc<Mutex<Option<Whole>>> = Arc::default();
+    let again = Arc::clone(&whole);
+    let handler = service_fn(move |request: Request<RequestBody<RequestBody<NoBody>>>| {
+        let again = again.lock().unwrap().clone().unwrap();
+        let answer: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move {
+            let (parts, _) = request.into_parts();
+            if parts.uri.path() == "/again" {
+                let mut child = get("done");
+                *child.extensions_mut() = parts.extensions;
+                again.oneshot(child).await.unwrap();
+            }
+            Ok::<_, Infallible>(Response::new(Full::default()))
+        });
+        answer
+    });
+    let tenants = PolicyQueueLayer::new(policy(ONE_SLOT));
+    let models = PolicyQueueLayer::new(policy(ONE_SLOT));
+    let service = Whole::new(tenants.layer(models.layer(handler)));
+    *whole.lock().unwrap() = Some(service.clone());
+    let answer = tokio::time::timeout(
+        std::time::Duration::from_secs(3600),
+        service.oneshot(get("again")),
+    );
+    assert_eq!(answer.await.expect("it ends").unwrap().status(), 200);
 }
 
 #[test]

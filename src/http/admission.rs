@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    config::Endpoint,
+    config::{Endpoint, Worker},
     pool::{Grant, Pool, Share},
 };
 
@@ -11,27 +11,74 @@ use crate::{
 /// the response it gives.
 ///
 /// A request that a handler sends through the same dominion, with these extensions, does not queue
-/// again: it runs on its parent's slot. So a handler that calls back through the layer cannot wait
-/// for itself.
+/// again: it runs on its parent's slot, and on its parent's worker too if it may go there. So a
+/// handler that calls back through the layer cannot wait for itself, through however many dominions
+/// and layers it does so.
+///
+/// Requests that the key `bypass` lets past have none, nor have those without a class where nothing is
+/// enforced: a handler of both takes an `Option` of it.
+///
 ///
 /// It names the slot without keeping it. To keep it past the end of the response body, as a
 /// protocol upgrade or a spawned producer must, take a [`Hold`].
 #[derive(Clone, Debug)]
 pub struct Admission {
     grant: Arc<Grant>,
+    /// What few have.
+    nested: Option<Arc<Nested>>,
+}
+
+/// What a request has that was sent by the handler of another one.
+#[derive(Clone, Debug, Default)]
+struct Nested {
+    /// Its worker, where that is not the one of the slot that it runs on.
+    worker: Option<Arc<Worker>>,
+    /// The slots, each of another dominion, that those have who wait for it.
+    above: Vec<Arc<Grant>>,
 }
 
 impl Admission {
-    pub(super) fn new(grant: Arc<Grant>) -> Self {
-        Self { grant }
+    /// `elsewhere` is the request's worker, where that is not the one of the slot.
+    pub(super) fn new(grant: Arc<Grant>, elsewhere: Option<Arc<Worker>>) -> Self {
+        let nested = elsewhere.map(|worker| {
+            Arc::new(Nested {
+                worker: Some(worker),
+                above: Vec::new(),
+            })
+        });
+        Self { grant, nested }
     }
 
-    /// A share of the slot if it is one of this pool's, and still held.
+    /// The same for a request that came with the admission of another one, whose slots it may go on
+    /// to use: who has them waits for it.
+    pub(super) fn below(mut self, other: &Self) -> Self {
+        let above: Vec<_> = other
+            .grants()
+            .filter(|grant| !grant.pool().is_same(self.grant.pool()))
+            .cloned()
+            .collect();
+        if !above.is_empty() {
+            Arc::make_mut(self.nested.get_or_insert_default()).above = above;
+        }
+        self
+    }
+
+    /// The request's own slot, and those above it.
+    fn grants(&self) -> impl Iterator<Item = &Arc<Grant>> {
+        let above = self.nested.iter().flat_map(|nested| &nested.above);
+        [&self.grant].into_iter().chain(above)
+    }
+
+    /// A share of the slot that is one of this pool's, if it is still held.
     pub(super) fn share_in(&self, pool: &Arc<Pool>) -> Option<Share> {
-        self.grant
-            .pool()
-            .is_same(pool)
-            .then(|| self.grant.share())?
+        self.grants()
+            .find(|grant| grant.pool().is_same(pool))?
+            .share()
+    }
+
+    fn assigned(&self) -> Option<&Worker> {
+        let elsewhere = self.nested.as_ref().and_then(|it| it.worker.as_deref());
+        elsewhere.or_else(|| self.grant.worker())
     }
 
     /// The policy class.
@@ -51,12 +98,12 @@ impl Admission {
 
     /// The worker the request was given to; none if the policy names no workers there.
     pub fn worker(&self) -> Option<&str> {
-        self.grant.worker().map(|worker| &*worker.id)
+        self.assigned().map(|worker| &*worker.id)
     }
 
     /// That worker as the policy describes it; none for a local model.
     pub fn endpoint(&self) -> Option<&Endpoint> {
-        self.grant.worker()?.endpoint.as_deref()
+        self.assigned()?.endpoint.as_deref()
     }
 
     /// How long it waited, from its arrival until it was granted a slot.

@@ -3,7 +3,6 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -14,7 +13,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    Admission, BoxError, CachedTokens, NoCache, Reason, Rejection, RequestBody, ResponseBody,
+    BoxError, CachedTokens, NoCache, Reason, Rejection, RequestBody, ResponseBody,
     ResponseForRejection, respond::turned_away, shared::Core, slot::Slot,
 };
 use crate::{
@@ -266,19 +265,24 @@ fn revoked(revoked: Revoked, grant: &Grant) -> Rejection {
 
 /// Tells a request how it was admitted, its span, and the cache where it goes.
 fn tell<B>(request: &mut Request<B>, slot: &Slot, cache: &impl CachedTokens) {
-    if let Some(grant) = slot.grant() {
-        let worker = grant.worker();
-        if let Some(worker) = worker {
-            cache.dispatched(request, &worker.id);
+    let Some(admission) = slot.admission() else {
+        return;
+    };
+    if let Some(worker) = admission.worker() {
+        cache.dispatched(request, worker);
+    }
+    trace::admitted(
+        admission.class(),
+        admission.dominion(),
+        admission.worker(),
+        admission.queued_for(),
+    );
+    let extensions = request.extensions_mut();
+    // Once more, since few come with one.
+    if let Some(other) = extensions.insert(admission) {
+        if let Some(admission) = slot.admission() {
+            extensions.insert(admission.below(&other));
         }
-        trace::admitted(
-            &grant.class().name,
-            grant.dominion(),
-            worker.map(|worker| &*worker.id),
-            slot.queued_for(),
-        );
-        let admission = Admission::new(Arc::clone(grant));
-        request.extensions_mut().insert(admission);
     }
 }
 
@@ -304,7 +308,8 @@ fn admitted<B: Body>(mut response: Response<B>, slot: Slot) -> Response<Response
             // The inner service may have timings of its own.
             response.headers_mut().append(SERVER_TIMING, timing);
         }
-        let admission = Admission::new(Arc::clone(grant));
+    }
+    if let Some(admission) = slot.admission() {
         response.extensions_mut().insert(admission);
     }
     let slot = slot.after_head();

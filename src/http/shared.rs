@@ -317,14 +317,6 @@ impl Core {
             Err(reason) => return self.unplaced_request(reason, route),
         };
         let pool = self.pool(dominion);
-        if let Some(share) = request
-            .extensions()
-            .get()
-            .and_then(|parent: &Admission| parent.share_in(pool))
-        {
-            self.common.elsewhere.nested();
-            return Ok(Entered::Go(Slot::Parents(share)));
-        }
         let mut wanted = Wanted {
             model: facts.model,
             worker: facts.worker,
@@ -332,6 +324,14 @@ impl Core {
             tolerations: facts.tolerations,
             preferred: None,
         };
+        let parent: Option<&Admission> = request.extensions().get();
+        if let Some(share) = parent.and_then(|parent| parent.share_in(pool)) {
+            let Some(worker) = share.worker_for(&wanted) else {
+                return self.unplaced_request(Reason::NoEligibleWorker, route);
+            };
+            self.common.elsewhere.nested();
+            return Ok(Entered::Go(Slot::Parents(share, worker)));
+        }
         let workers = if K::ASKED {
             pool.worker_ids(&wanted)
         } else {

@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
+use super::Admission;
 use crate::{
-    config::{HoldUntil, PrefillUntil},
+    config::{HoldUntil, PrefillUntil, Worker},
     pool::{Grant, Permit, Prefill, Revoked, Share, Stage},
 };
 
@@ -19,8 +20,9 @@ pub(super) enum Slot {
     /// Its own permit.
     Own(Permit),
     /// A share of its parent's: it was sent, with the parent's extensions, by a handler that runs
-    /// under the same dominion, and must not wait for the slot that the handler has.
-    Parents(Share),
+    /// under the same dominion, and must not wait for the slot that the handler has. With its worker,
+    /// where that is another than its parent's.
+    Parents(Share, Option<Arc<Worker>>),
     /// Its prefill: the slot went back with the head.
     Prefill(Prefill),
     /// Nothing: it bypasses the policy, or all was given back.
@@ -32,16 +34,25 @@ impl Slot {
     pub(super) fn grant(&self) -> Option<&Arc<Grant>> {
         match self {
             Self::Own(permit) => Some(permit.grant()),
-            Self::Parents(share) => Some(share.grant()),
+            Self::Parents(share, _) => Some(share.grant()),
             Self::Prefill(_) | Self::None => None,
         }
+    }
+
+    /// What its request is told.
+    pub(super) fn admission(&self) -> Option<Admission> {
+        let elsewhere = match self {
+            Self::Parents(_, elsewhere) => elsewhere.clone(),
+            _ => None,
+        };
+        Some(Admission::new(Arc::clone(self.grant()?), elsewhere))
     }
 
     /// How long the request waited for it; a child of a running request waited for nothing.
     pub(super) fn queued_for(&self) -> Duration {
         match self {
             Self::Own(permit) => permit.grant().queued_for(),
-            Self::Parents(_) | Self::Prefill(_) | Self::None => Duration::ZERO,
+            Self::Parents(..) | Self::Prefill(_) | Self::None => Duration::ZERO,
         }
     }
 
@@ -53,7 +64,7 @@ impl Slot {
                 let revoked = permit.poll_revoked(cx);
                 revoked.map(|revoked| (revoked, &**permit.grant()))
             }
-            Self::Parents(_) | Self::Prefill(_) | Self::None => Poll::Pending,
+            Self::Parents(..) | Self::Prefill(_) | Self::None => Poll::Pending,
         }
     }
 
@@ -134,7 +145,7 @@ impl Slot {
                 prefill.end();
                 true
             }
-            Self::Parents(_) | Self::None => false,
+            Self::Parents(..) | Self::None => false,
         };
         if over {
             self.end(Stage::Completed);

@@ -10,7 +10,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Pool,
+    Pool, Wanted,
     alarm::Alarm,
     meter::Stopwatch,
     output::Output,
@@ -370,6 +370,16 @@ impl Drop for Share {
 }
 
 impl Share {
+    /// The worker of a request that runs on the slot, if it is another one's than the slot's: the
+    /// least loaded, where the request may not go to that. None if it may go to none.
+    pub(crate) fn worker_for(&self, wanted: &Wanted<'_>) -> Option<Option<Arc<Worker>>> {
+        let own = self.grant.assigned.index;
+        let state = self.grant.pool.lock();
+        let worker = state.workers.beside(own, wanted)?;
+        let elsewhere = (worker != own).then(|| state.workers.assigned(worker).worker);
+        Some(elsewhere.flatten())
+    }
+
     pub(crate) fn grant(&self) -> &Arc<Grant> {
         &self.grant
     }

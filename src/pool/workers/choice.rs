@@ -17,6 +17,23 @@ impl Workers {
     /// The workers that a request may go to; none if it could not go to any of them now even if
     /// they were idle.
     pub(in crate::pool) fn eligible(&self, wanted: &Wanted<'_>) -> Option<Eligible> {
+        self.resolve(wanted)
+            .filter(|eligible| self.any_open(eligible))
+    }
+
+    /// The worker of a request that runs on the slot of another one: the other's if it is one that
+    /// the request asks for, else the least loaded of those; none if it could go to none of them.
+    pub(in crate::pool) fn beside(&self, other: u32, wanted: &Wanted<'_>) -> Option<u32> {
+        let eligible = self.resolve(wanted)?;
+        if self.members(&eligible).contains(&other) {
+            return Some(other);
+        }
+        let least = |&worker: &u32| self.workers[worker as usize].load(worker);
+        self.open(&eligible).min_by_key(least)
+    }
+
+    /// The workers that a request asks for, whether they take any or not.
+    fn resolve(&self, wanted: &Wanted<'_>) -> Option<Eligible> {
         let (among, listed) = if let Some(id) = wanted.worker {
             let allowed = wanted.allowed_workers;
             let listed = allowed.is_none_or(|allowed| allowed.contains(&id));
@@ -38,8 +55,7 @@ impl Workers {
             (Among::Group(_), Some(listed)) => listed.now.contains(worker),
             (Among::Group(group), None) => self.serves(*worker, group),
         });
-        let eligible = Eligible::new(among, listed, wanted.tolerations, preferred);
-        self.any_open(&eligible).then_some(eligible)
+        Some(Eligible::new(among, listed, wanted.tolerations, preferred))
     }
 
     /// Has the allow-list of a request that waits hold those of its workers that came since.
