@@ -142,7 +142,14 @@ where
         + 'static,
     B: Body<Data = Bytes, Error = BoxError> + Send + 'static,
 {
-    let server = auto::Builder::new(TokioExecutor::new());
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    // Room for what all streams may have sent that nobody reads: one that is parked with a long body
+    // must not hold up the connection.
+    server
+        .http2()
+        .max_concurrent_streams(200)
+        .initial_stream_window_size(1 << 16)
+        .initial_connection_window_size(1 << 24);
     let graceful = GracefulShutdown::new();
     let mut done = pin!(done);
     loop {

@@ -46,6 +46,9 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 /// Requests at a time on one connection.
 pub(crate) const STREAMS: usize = 200;
 
+/// What one request of an HTTP/2 connection may send before somebody reads it, in bytes.
+const WINDOW: u32 = 1 << 16;
+
 /// What is added later is further out, and sees a request earlier.
 pub(crate) fn gateway(queue: PolicyQueueLayer, sim: Sim) -> Router {
     let backend = Backend {
@@ -148,6 +151,10 @@ pub(crate) async fn serve(listener: TcpListener, app: Router) {
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEAD as u32)
         .max_concurrent_streams(STREAMS as u32)
+        // Room for what all streams may have sent that nobody reads: one that is parked with a long body
+        // must not hold up the connection.
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW * (STREAMS as u32 + 1))
         .keep_alive_interval(Some(HEAD_PATIENCE));
     while let Ok((stream, _)) = listener.accept().await {
         let service = TowerToHyperService::new(app.clone());

@@ -20,9 +20,23 @@ pin_project! {
     ///
     /// While a request is parked its body is read ahead, up to `read_ahead_bytes` and one frame
     /// beyond it, and at most 1024 frames. A server that reads notices when the client is gone,
-    /// which hyper does not while 8 kB or more of an HTTP/1 body lie unread; and an HTTP/2
-    /// connection is not blocked by a body that nobody reads. A request that starts at once is not
-    /// read ahead.
+    /// which hyper does not while 8 kB or more of an HTTP/1 body lie unread. A request that starts at
+    /// once is not read ahead.
+    ///
+    /// What a client sends beyond that stays in the windows of its HTTP/2 stream and connection. With
+    /// hyper's own sizes, 1 MiB each, one such stream can take up the connection's whole window, and
+    /// the other streams of the connection cannot send until it gets a slot. So a server for large
+    /// bodies gives its connections more room than their streams can take up:
+    ///
+    /// ```
+    /// # use hyper_util::{rt::TokioExecutor, server::conn::auto};
+    /// let mut server = auto::Builder::new(TokioExecutor::new());
+    /// server
+    ///     .http2()
+    ///     .max_concurrent_streams(200)
+    ///     .initial_stream_window_size(1 << 16)
+    ///     .initial_connection_window_size(1 << 24);
+    /// ```
     pub struct RequestBody<B>
     where
         B: Body,

@@ -245,6 +245,46 @@ async fn a_request_that_starts_at_once_is_not_read_ahead() {
 }
 
 #[tokio::test]
+async fn a_connection_with_room_is_not_blocked_by_what_is_parked_however_much_it_sends() {
+    for (uploads, total) in [(vec![3 * MIB], 64 * MIB), (vec![2 * MIB; 5], KIB)] {
+        let policy = format!("{QUEUE}\n    read_ahead_total_bytes: {total}");
+        let mut stage = Stage::with_room(&policy).await;
+        let mut client = Connection::open(Protocol::Http2, stage.address).await;
+        // The one with the slot sends its body in two parts, the second when others are parked.
+        let (feed, body) = open_body();
+        let running = client.send_request(post("running").body(body).unwrap());
+        feed.unbounded_send(Ok(Frame::data(pattern(KIB)))).unwrap();
+        let (request, answer) = take_over(stage.orders.next().await).await;
+        let mut body = request.into_body();
+        soon("its first part", body.frame()).await.unwrap().unwrap();
+
+        let parked: Vec<_> = uploads
+            .iter()
+            .map(|&size| client.send(Method::POST, "parked", pattern(size)))
+            .collect();
+        let ahead = (uploads.len() * MIB).min(total);
+        stage
+            .usage_soon("they are read as far as may be", |usage| {
+                usage.waiting == uploads.len() && usage.read_ahead_bytes >= ahead
+            })
+            .await;
+
+        feed.unbounded_send(Ok(Frame::data(pattern(KIB)))).unwrap();
+        feed.close_channel();
+        let rest = soon("its second part", body.collect()).await.unwrap();
+        assert_eq!(rest.to_bytes(), pattern(KIB));
+        answer.end();
+        assert_eq!(whole(head(running).await.into_body()).await, "");
+        for (&size, sent) in uploads.iter().zip(parked) {
+            let (request, feed) = take_over(stage.orders.next().await).await;
+            read(request.into_body(), &pattern(size), Length::Known).await;
+            feed.end();
+            assert_eq!(whole(head(sent).await.into_body()).await, "");
+        }
+    }
+}
+
+#[tokio::test]
 async fn parked_uploads_do_not_block_the_other_streams_of_their_connection() {
     // One of 1 MiB; 2 MiB in all; 2 MB at once, of which 1 MiB is read ahead.
     for uploads in [vec![MIB], vec![MIB / 2; 4], vec![2_000_000]] {

@@ -151,6 +151,18 @@ where
         + 'static,
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
+    serve_as(service, |_| ()).await
+}
+
+/// The same by a server that is set up further.
+async fn serve_as<S, B>(service: S, set_up: fn(&mut auto::Builder<TokioExecutor>)) -> SocketAddr
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -160,6 +172,7 @@ where
                 let mut builder = auto::Builder::new(TokioExecutor::new());
                 builder.http1().auto_date_header(false);
                 builder.http2().auto_date_header(false);
+                set_up(&mut builder);
                 let connection = TokioIo::new(stream);
                 // A client that goes away is an error here, and the point of many tests.
                 let _ = builder
@@ -189,9 +202,26 @@ impl Stage {
 
     /// With a policy of its own.
     pub(crate) async fn with(yaml: &str) -> Self {
+        Self::set_up(yaml, |_| ()).await
+    }
+
+    /// With a policy of its own, and room on an HTTP/2 connection for what all of its streams may
+    /// have sent that nobody reads.
+    pub(crate) async fn with_room(yaml: &str) -> Self {
+        Self::set_up(yaml, |server| {
+            server
+                .http2()
+                .max_concurrent_streams(200)
+                .initial_stream_window_size(1 << 16)
+                .initial_connection_window_size(1 << 24);
+        })
+        .await
+    }
+
+    async fn set_up(yaml: &str, set_up: fn(&mut auto::Builder<TokioExecutor>)) -> Self {
         let layer = PolicyQueueLayer::new(policy(yaml));
         let (handler, orders) = handler();
-        let address = serve(layer.layer(handler)).await;
+        let address = serve_as(layer.layer(handler), set_up).await;
         Self {
             address,
             orders,
