@@ -93,7 +93,7 @@ impl Admission {
 
     /// The dominion that gave the slot; none if the request was not limited.
     pub fn dominion(&self) -> Option<&str> {
-        self.grant.dominion()
+        self.grant.dominion().map(|id| &**id)
     }
 
     /// The worker the request was given to; none if the policy names no workers there.

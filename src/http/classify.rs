@@ -18,6 +18,8 @@ use http::Request;
 /// };
 /// # assert_eq!(hints.cached_tokens, None);
 /// ```
+///
+/// Fields may be added in minor releases: end a literal with `..QueueHints::default()`, as above.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueHints {
     /// The policy family, or an explicit class.
@@ -47,13 +49,15 @@ pub struct QueueHints {
 
 /// Says what a request is. Implemented for closures from `&Request<B>` to [`QueueHints`].
 ///
-/// It runs once for each request, when it arrives, outside of any lock. It has the last word: what it
+/// It runs once for each request that the policy does not let past (`bypass`), when it arrives, outside of
+/// any lock. It has the last word: what it
 /// returns beats headers and extensions, so it is the place to cap what a caller may ask for.
 ///
 /// ```
 /// use http::Request;
 /// use tower_policy_queue::{Classify, QueueHints};
 ///
+/// // The type of the request has to be written: in axum, `&Request<axum::body::Body>`.
 /// let by_path = |request: &Request<()>| QueueHints {
 ///     policy: request.uri().path().starts_with("/batch").then(|| "batch".to_owned()),
 ///     ..QueueHints::default()

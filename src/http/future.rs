@@ -4,6 +4,7 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -241,16 +242,17 @@ fn refused_by(refused: Refused, ticket: &Ticket) -> Rejection {
         Refused::NoEligibleWorker => Reason::NoEligibleWorker,
         Refused::ProfileSwitch => Reason::ProfileSwitch,
     };
-    trace::rejected(reason.code(), Some(ticket.class()), ticket.dominion());
-    let retry_after = reason.worth_retrying().then(|| ticket.retry_after());
-    Rejection::new(ticket.policy(), reason, retry_after)
+    reject(ticket, reason, || Some(ticket.retry_after()))
 }
 
 /// A parked request's body failed.
 fn unreadable(ticket: &Ticket) -> Rejection {
-    let reason = Reason::RequestBody;
-    trace::rejected(reason.code(), Some(ticket.class()), ticket.dominion());
-    Rejection::at_once(ticket.policy(), reason)
+    reject(ticket, Reason::RequestBody, || None)
+}
+
+fn reject(ticket: &Ticket, reason: Reason, soon: impl FnOnce() -> Option<Duration>) -> Rejection {
+    let (policy, class) = (ticket.policy(), ticket.class());
+    Rejection::of(policy, reason, class, ticket.dominion(), soon)
 }
 
 /// A running request lost its slot before the head of its response came.
@@ -259,8 +261,8 @@ fn revoked(revoked: Revoked, grant: &Grant) -> Rejection {
         Revoked::HoldExpired => Reason::HoldTimeout,
         Revoked::ProfileSwitch => Reason::ProfileSwitch,
     };
-    trace::rejected(reason.code(), Some(&grant.class().name), grant.dominion());
-    Rejection::at_once(grant.policy(), reason)
+    let (policy, class) = (grant.policy(), &grant.class().name);
+    Rejection::of(policy, reason, class, grant.dominion(), || None)
 }
 
 /// Tells a request how it was admitted, its span, and the cache where it goes.

@@ -55,7 +55,8 @@ impl fmt::Debug for Secret {
 }
 
 impl WorkerSpec {
-    /// A worker in no dominion, that serves the model of its own name.
+    /// A worker in no dominion, that serves the model of its own name. As long as no
+    /// [`dominion`](Self::dominion) is given its requests are unlimited.
     pub fn new(id: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -104,7 +105,8 @@ impl WorkerSpec {
         }
     }
 
-    /// Where it listens, carried to the inner service.
+    /// Where it listens, carried to the inner service as it is: unlike in a policy, `${NAME}` is not
+    /// replaced.
     #[must_use]
     pub fn base_url(self, base_url: impl Into<String>) -> Self {
         Self {
@@ -113,7 +115,7 @@ impl WorkerSpec {
         }
     }
 
-    /// Its key, carried to the inner service.
+    /// Its key, carried to the inner service as it is.
     #[must_use]
     pub fn api_key(self, api_key: impl Into<String>) -> Self {
         Self {
@@ -219,7 +221,7 @@ impl PolicyQueueHandle {
         Ok(())
     }
 
-    /// Gives a worker no more requests, or requests again. Those that it has finish; those that
+    /// Stops giving a worker requests, or goes on with it. Those that it has finish; those that
     /// wait for it alone go on waiting, and others like them are answered with
     /// `no_eligible_worker`.
     ///
@@ -230,7 +232,9 @@ impl PolicyQueueHandle {
         self.set_condition(id, |condition| condition.draining = draining)
     }
 
-    /// Keeps requests from a worker while it is overloaded.
+    /// Stops giving a worker requests while it is overloaded, or goes on with it. Requests that wait go
+    /// on waiting; those that come, and that no other worker may serve, are answered with
+    /// `no_eligible_worker`.
     ///
     /// # Errors
     ///
@@ -239,7 +243,7 @@ impl PolicyQueueHandle {
         self.set_condition(id, |condition| condition.overloaded = overloaded)
     }
 
-    /// Keeps requests from a worker that do not tolerate `taint`:
+    /// Keeps those requests away from a worker that do not tolerate `taint`, or lets them come again:
     /// see [`QueueHints::tolerations`](crate::QueueHints::tolerations).
     ///
     /// # Errors
@@ -309,7 +313,7 @@ impl PolicyQueueHandle {
 
     /// Puts the layer under another policy, while requests wait and run.
     ///
-    /// Dominions, classes and workers are known again by their names. Dominions and classes keep their
+    /// Dominions, classes and workers are matched by their names. Dominions and classes keep their
     /// waiters, deficits, slots and counts, workers what they have in hand. Requests that wait in a
     /// class that is gone come to the class that the new policy gives them, in the place of their
     /// arrival; those of a dominion that is gone are answered with `queue_unavailable`, and those that
@@ -317,8 +321,8 @@ impl PolicyQueueHandle {
     /// by the rules they were given them by; a lower `max_concurrency` takes none back. Whoever may go
     /// under the new policy goes at once.
     ///
-    /// What [`set_max_concurrency`](Self::set_max_concurrency) and
-    /// [`set_max_queue`](Self::set_max_queue) had changed is as the policy says, and a worker that was
+    /// What was set by [`set_max_concurrency`](Self::set_max_concurrency) and
+    /// [`set_max_queue`](Self::set_max_queue) is forgotten for what the new policy says, and a worker that was
     /// removed is back if the policy has it. Workers that were [added](Self::add_worker) stay, unless
     /// the policy has their id, serves one of their models in another dominion or has not got their
     /// dominion. A dominion that was closed stays closed, a profile in force stays so. Where several

@@ -133,8 +133,9 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
         }
     }
 
-    /// A handle on the layer's queues, to change and to end them. It keeps them, but does not count
-    /// as a way in.
+    /// A handle on the layer's queues, to change and to end them. It does not keep them open: once the
+    /// last layer and the last service made from it are dropped, whoever waits is answered with
+    /// `queue_unavailable`.
     pub fn handle(&self) -> PolicyQueueHandle {
         PolicyQueueHandle::new(Arc::clone(self.door.hub()))
     }
@@ -177,6 +178,13 @@ impl<C, R, K> fmt::Debug for PolicyQueueLayer<C, R, K> {
 pub struct UnknownDominion {
     id: String,
     known: Vec<String>,
+}
+
+impl UnknownDominion {
+    /// The id that was asked for.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
 }
 
 impl fmt::Display for UnknownDominion {

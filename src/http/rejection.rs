@@ -7,6 +7,7 @@ use http::{HeaderName, StatusCode};
 use crate::{
     config::PolicyConfig,
     pool::{Code, LimitKind},
+    trace,
 };
 
 /// That a request was turned away, and how.
@@ -17,6 +18,8 @@ pub struct Rejection {
     reason: Reason,
     status: StatusCode,
     retry_after: Option<Duration>,
+    class: Option<Arc<str>>,
+    dominion: Option<Arc<str>>,
 }
 
 /// Why a request was turned away.
@@ -53,12 +56,13 @@ pub enum Reason {
     QueueTimeout,
     /// The queue was closed while the request waited in it, or before it came.
     QueueUnavailable,
-    /// The worker it is pinned to does not take requests, or its allow-list leaves none that does.
+    /// None of the workers that it may go to takes requests: the one it is pinned to, those on its
+    /// allow-list, or all that serve its model are unknown, removed, drained, overloaded, tainted or not
+    /// of the profile in force.
     NoEligibleWorker,
     /// The profile in force does not have the local model that it waited for, or ran on.
     ProfileSwitch,
-    /// Its slot was taken back, as it had it for as long as its class may, before the head of the
-    /// response came.
+    /// `max_hold_ms` was over before the head of the response came.
     HoldTimeout,
     /// Its body failed while it waited.
     RequestBody,
@@ -125,24 +129,39 @@ impl Reason {
 const SOON: Duration = Duration::from_secs(1);
 
 impl Rejection {
-    /// For a reason that the length of no queue tells about.
-    pub(super) fn at_once(policy: &PolicyConfig, reason: Reason) -> Self {
-        Self::new(policy, reason, Some(SOON))
-    }
-
-    pub(super) fn new(
-        policy: &PolicyConfig,
-        reason: Reason,
-        retry_after: Option<Duration>,
-    ) -> Self {
+    /// Of a request whose class is not known.
+    pub(super) fn unplaced(policy: &PolicyConfig, reason: Reason) -> Self {
         let (code, _) = reason.answer();
         let own = policy.statuses.get(code.as_str()).copied();
         let default =
             || StatusCode::from_u16(code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         Self {
             status: own.unwrap_or_else(default),
-            retry_after: retry_after.filter(|_| reason.worth_retrying()),
+            retry_after: reason.worth_retrying().then_some(SOON),
             reason,
+            class: None,
+            dominion: None,
+        }
+    }
+
+    /// Of a request of this class, which is an event of its span. `soon` says when it is worth sending
+    /// again, if its reason is one that the length of a queue tells about.
+    pub(super) fn of(
+        policy: &PolicyConfig,
+        reason: Reason,
+        class: &Arc<str>,
+        dominion: Option<&Arc<str>>,
+        soon: impl FnOnce() -> Option<Duration>,
+    ) -> Self {
+        trace::rejected(reason.code(), Some(class), dominion.map(|id| &**id));
+        let unplaced = Self::unplaced(policy, reason);
+        Self {
+            retry_after: unplaced
+                .retry_after
+                .map(|at_once| soon().unwrap_or(at_once)),
+            class: Some(Arc::clone(class)),
+            dominion: dominion.cloned(),
+            ..unplaced
         }
     }
 
@@ -164,6 +183,17 @@ impl Rejection {
     /// The response's status: the policy's `statuses`, or else this crate's.
     pub fn status(&self) -> StatusCode {
         self.status
+    }
+
+    /// The request's class; none if it was turned away before that was known, as for a header that
+    /// cannot be read.
+    pub fn class(&self) -> Option<&str> {
+        self.class.as_deref()
+    }
+
+    /// The dominion that turned it away; none if it has none, or if that was not known.
+    pub fn dominion(&self) -> Option<&str> {
+        self.dominion.as_deref()
     }
 
     /// When the request is worth sending again, from 1 to 60 seconds, as far as the dominion's

@@ -9,7 +9,8 @@ use http::{
 use super::{Reason, Rejection, ResponseBody, json};
 
 /// Makes the response to a request that is turned away. Implemented for closures from
-/// `&Rejection` to `Response<B>`.
+/// `&Rejection` to `Response<B>`, where `B` is the body of the inner service's responses: in axum,
+/// `axum::body::Body`.
 ///
 /// Whoever made it, the layer adds the [`Rejection`] to the response's extensions, and the headers
 /// `x-policy-queue-reason`, `retry-after` and `retry-after-ms` where they apply and the response

@@ -379,11 +379,8 @@ impl Core {
         let reason = self.explain(refusal, class, dominion);
         let pool = self.pool(dominion);
         let name = &self.policy.classes[class].name;
-        trace::rejected(reason.code(), Some(name), pool.id());
-        let retry_after = reason
-            .worth_retrying()
-            .then(|| pool.retry_after(class, cost));
-        Rejection::new(&self.policy, reason, retry_after)
+        let soon = || Some(pool.retry_after(class, cost));
+        Rejection::of(&self.policy, reason, name, pool.id(), soon)
     }
 
     /// The dominion of a request, which is none if it is unlimited.
@@ -434,7 +431,7 @@ impl Core {
             // The next policy may have a place for it.
             return Err(NotEntered::Superseded);
         }
-        let rejection = Rejection::at_once(&self.policy, reason);
+        let rejection = Rejection::unplaced(&self.policy, reason);
         self.common.elsewhere.rejected(&rejection);
         let dominion = match route {
             Route::Any => self.policy.fallback_dominion(),

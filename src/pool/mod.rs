@@ -258,8 +258,8 @@ impl Pool {
     }
 
     /// The dominion's id.
-    pub(crate) fn id(&self) -> Option<&str> {
-        self.dominion.map(|index| &*self.policy.dominions[index].id)
+    pub(crate) fn id(&self) -> Option<&Arc<str>> {
+        self.dominion.map(|index| &self.policy.dominions[index].id)
     }
 
     /// Decides about an arrival, at once: it starts, it is parked, or it is turned away.

@@ -88,7 +88,7 @@ impl Grant {
         &self.pool
     }
 
-    pub(crate) fn dominion(&self) -> Option<&str> {
+    pub(crate) fn dominion(&self) -> Option<&Arc<str>> {
         self.pool.id()
     }
 
@@ -159,7 +159,7 @@ impl Grant {
             self.pool
                 .with_state(|state, wakes| state.release(self, ended, wakes));
             if let Some(stage) = self.stage().cancelled() {
-                trace::cancelled(stage, &self.class().name, self.dominion());
+                trace::cancelled(stage, &self.class().name, self.dominion().map(|id| &**id));
             }
         }
         before == 1

@@ -76,8 +76,8 @@ pub struct ClassSnapshot {
     pub queued_cached_tokens: u64,
     /// Its part, from 0 to 1, of the tokens that were served in the dominion's window.
     pub share: f64,
-    /// The part that its quantum promises while the classes have work that have work now, it among
-    /// them.
+    /// The part that its quantum promises: of the sum of its own and those of the other classes that
+    /// have somebody waiting now. Over all classes these may come to more than 1.
     pub promised_share: f64,
     /// Uncached tokens that it was served for each second of the dominion's window.
     pub tokens_per_second: f64,

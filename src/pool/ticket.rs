@@ -56,7 +56,7 @@ impl Ticket {
     }
 
     /// The name of the class that the request came under.
-    pub(crate) fn class(&self) -> &str {
+    pub(crate) fn class(&self) -> &Arc<str> {
         &self.pool.policy.classes[self.class].name
     }
 
@@ -64,7 +64,7 @@ impl Ticket {
         &self.pool.policy
     }
 
-    pub(crate) fn dominion(&self) -> Option<&str> {
+    pub(crate) fn dominion(&self) -> Option<&Arc<str>> {
         self.pool.id()
     }
 
@@ -151,7 +151,7 @@ impl Ticket {
             .pool
             .with_state(|state, wakes| state.leave(waiter, reason, wakes));
         if let Some(stage) = left.and_then(|left| left.cancelled) {
-            trace::cancelled(stage, self.class(), self.dominion());
+            trace::cancelled(stage, self.class(), self.dominion().map(|id| &**id));
         }
     }
 }

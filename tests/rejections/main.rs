@@ -262,6 +262,24 @@ fn an_admitted_request_is_not_marked_as_rejected() {
 }
 
 #[test]
+fn a_rejection_knows_class_and_dominion_as_far_as_they_were_known() {
+    let typed = |id: &str, request| {
+        let mut scene = Scene::new(policy(&limited("request_queue_limit_per_worker: 0")));
+        let _running = scene.send("running");
+        let response = scene.call_with(id, request).response();
+        let rejection: &Rejection = response.extensions().get().unwrap();
+        let known = |name: Option<&str>| name.map(str::to_owned);
+        (known(rejection.class()), known(rejection.dominion()))
+    };
+    let chat = (Some("chat".to_owned()), Some("pool".to_owned()));
+    assert_eq!(typed("late", sized(1, 0)), chat);
+    let mut odd = get("odd");
+    odd.headers_mut()
+        .insert("x-raw", HeaderValue::from_static("many"));
+    assert_eq!(typed("odd", odd), (None, None));
+}
+
+#[test]
 fn names_in_an_answer_are_those_of_the_policy_not_of_the_request() {
     let mut scene = Scene::new(policy(&limited("")));
     let mut request = get("odd");
