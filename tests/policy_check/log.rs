@@ -4,7 +4,7 @@ use crate::{file, run};
 
 #[test]
 fn a_bad_line_is_named() {
-    let policy = file("log.yaml", "");
+    let policy = file("log.yaml", "{}");
     let good = r#"{"at_ms": 0, "service_ms": 1}"#;
     for (name, bad, gist) in [
         ("words", "at noon", "expected value (column 1)"),
@@ -44,7 +44,7 @@ fn a_bad_line_is_named() {
 
 #[test]
 fn a_log_without_requests_or_of_ages_is_refused() {
-    let policy = file("ages.yaml", "");
+    let policy = file("ages.yaml", "{}");
     for (name, text, gist) in [
         ("empty", "\n\n", "has no requests"),
         (

@@ -39,7 +39,7 @@ policy_classes:
 
 #[test]
 fn a_plain_policy_has_none() {
-    assert_warnings("plain", "", "8192", &["nothing"]);
+    assert_warnings("plain", "{}", "8192", &["dominions: there are none"]);
     let policy = with_class("prefill_busy_threshold: 8000", ONE_SLOT);
     assert_warnings("plain-classes", &policy, "2000", &["nothing"]);
 }
@@ -148,6 +148,7 @@ fn dominions_that_cannot_do_what_they_say() {
             "dominions[1]: no worker is bound to it",
             "dominions[1].max_concurrency: is absent, and no class has a busy threshold",
             "default_dominion: is absent",
+            "endpoints[1].dominion: is absent: its requests take no slot",
         ],
     );
     assert_warnings(

@@ -48,6 +48,7 @@ pub(super) fn print<'a>(
         }
     }
     found.default_dominion();
+    found.unlimited();
     if found.warnings.is_empty() {
         line(out, "  nothing");
     }
@@ -187,6 +188,20 @@ impl Found<'_> {
                     "is {max_queue}, which is never reached: the limits of the classes let {room} wait"
                 );
                 self.warn(format!("{path}.max_queue"), message);
+            }
+        }
+    }
+
+    /// What takes no slot.
+    fn unlimited(&mut self) {
+        if self.config.dominions().len() == 0 {
+            let message = "there are none: nothing limits how many requests run at a time";
+            return self.warn("dominions".to_owned(), message.to_owned());
+        }
+        for worker in self.config.workers() {
+            if worker.dominion().is_none() {
+                let message = "is absent: its requests take no slot and are not limited";
+                self.warn(format!("{}.dominion", worker.path()), message.to_owned());
             }
         }
     }
