@@ -115,6 +115,7 @@
 //! dominion. No task is spawned and no timer runs, but for requests that have a deadline or a
 //! longest hold; those need a Tokio runtime with its time driver.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(missing_debug_implementations, rust_2018_idioms, unreachable_pub)]

@@ -33,8 +33,8 @@
 //! names none. All three are empty for requests that are turned away before their class is known
 //! (`invalid_queue_header`, `no_eligible_worker` and `queue_unavailable`). `class="(removed)"`, after a reload, has the
 //! requests that were still there of classes that are not. A dominion that is not enforced is there twice:
-//! as it is, and as `<id> (if enforced)`, what it would be; the latter is played, and so told, when
-//! something happens in the dominion. Labels come from the policy and from
+//! as it is, and as `<id> (if enforced)`, what it would be; the latter is brought up to date when a
+//! request comes to the dominion or leaves it. Labels come from the policy and from
 //! what the [handle](crate::PolicyQueueHandle) adds to it, never from a request.
 //!
 //! # What holds

@@ -38,9 +38,10 @@ use http::{HeaderName, Method, StatusCode};
 ///
 /// # What is refused
 ///
-/// Everything that cannot be meant: keys that there are not, names that are missing, taken or
-/// point nowhere, numbers out of range. A [`ConfigError`](crate::ConfigError) tells all mistakes
-/// of a policy at once. YAML is read strictly: no key twice, no tags, no merge keys, one
+/// Everything that cannot be meant: unknown keys, values of another kind, names that are missing,
+/// taken or point nowhere, numbers out of range. A [`ConfigError`](crate::ConfigError) tells all
+/// mistakes of a policy at once; alone comes only what keeps it from being read, such as a bracket
+/// left open, a key given twice or a list where a map should be. YAML is read strictly: no key twice, no tags, no merge keys, one
 /// document, at most [`MAX_BYTES`](Self::MAX_BYTES) long and 64 collections deep. Anchors and
 /// aliases are fine. There may be 262144 queues, one in each dominion for each class.
 ///
@@ -49,7 +50,7 @@ use http::{HeaderName, Method, StatusCode};
 /// In an endpoint's `api_key` and `base_url`, `${NAME}` is replaced by the environment variable
 /// of that name when the policy is loaded; one that is not set is a mistake. A name is
 /// `[A-Za-z_][A-Za-z0-9_]*`. There is no other syntax: no defaults and no escapes, and a `$`
-/// without a brace is a `$`.
+/// without a brace is a `$`. Between YAML's own brackets such a text needs quotes.
 #[derive(Clone, Debug)]
 pub struct PolicyConfig {
     /// The root profile first, then one for each key of `models:` in the order of the file.

@@ -230,3 +230,17 @@ fn brackets_that_open_nothing_are_not_counted() {
 fn windows_files_load() {
     load("\u{feff}---\r\ndominions:\r\n  - id: a\r\n    kind: remote\r\nheaders: {}\r\n");
 }
+
+#[test]
+fn the_policies_of_the_readme_load() {
+    let readme = include_str!("../../README.md");
+    let blocks = readme.split("```yaml\n").skip(1);
+    let policies: Vec<_> = blocks
+        .map(|block| block.split_once("```").unwrap().0)
+        .filter(|block| block.contains("policy_classes:"))
+        .collect();
+    assert_eq!(policies.len(), 2, "a small one and all keys");
+    for policy in policies {
+        load(&policy.replace("${OPENAI_API_KEY}", "key"));
+    }
+}

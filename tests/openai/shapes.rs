@@ -14,12 +14,12 @@ fn parts(path: &str, body: &Value) -> Vec<String> {
     let layer = OpenAiHintsLayer::new().estimator(move |prompt: &Prompt<'_>| {
         prompt.for_each_part(|part| {
             note.lock().unwrap().push(match part {
-                Part::Message { role } => format!("{role}:"),
+                Part::Message { role, .. } => format!("{role}:"),
                 Part::Text(text) => text.to_owned(),
                 Part::Json(json) => json.to_owned(),
                 Part::TokenId(id) => format!("#{id}"),
-                Part::Image { source, detail } => format!("image {source} {detail:?}"),
-                Part::Audio { data, format } => format!("audio {data} {format:?}"),
+                Part::Image { source, detail, .. } => format!("image {source} {detail:?}"),
+                Part::Audio { data, format, .. } => format!("audio {data} {format:?}"),
                 other => panic!("{other:?}"),
             });
         });

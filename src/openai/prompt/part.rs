@@ -21,6 +21,7 @@
 pub enum Part<'a> {
     /// A message begins, by who has this role. `instructions`, and an `input` of the responses
     /// API that is one string, are messages by `system` and `user`.
+    #[non_exhaustive]
     Message {
         /// The role as sent.
         role: &'a str,
@@ -33,6 +34,7 @@ pub enum Part<'a> {
     /// The id of a token, as it is written, from a prompt that is tokenized already.
     TokenId(&'a str),
     /// An image.
+    #[non_exhaustive]
     Image {
         /// Its address, the whole image as a `data:` URL, or the id of a file.
         source: &'a str,
@@ -40,6 +42,7 @@ pub enum Part<'a> {
         detail: Option<&'a str>,
     },
     /// A piece of sound.
+    #[non_exhaustive]
     Audio {
         /// The sound, in base64.
         data: &'a str,
