@@ -1,6 +1,6 @@
 //! Changes to a layer while it runs, and its end.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{collections::HashSet, error::Error, fmt, sync::Arc};
 
 use super::{
     reload,
@@ -147,7 +147,7 @@ impl PolicyQueueHandle {
     /// # Errors
     ///
     /// If its id is not a name or is taken, if its dominion does not exist or is a local one, or if
-    /// one of its models is served in another dominion.
+    /// one of its models has no name, is named twice or is served in another dominion.
     pub fn add_worker(&self, spec: WorkerSpec) -> Result<(), ChangeError> {
         let WorkerSpec {
             id,
@@ -160,6 +160,14 @@ impl PolicyQueueHandle {
         } = spec;
         if !is_name(&id) {
             return Err(ChangeError::InvalidWorker { id });
+        }
+        let models = models.unwrap_or_else(|| vec![id.clone()]);
+        let mut named = HashSet::new();
+        for model in &models {
+            if model.trim().is_empty() || !named.insert(model) {
+                let model = model.clone();
+                return Err(ChangeError::InvalidModel { model });
+            }
         }
         let id: Arc<str> = id.into();
         let endpoint = config::Endpoint {
@@ -180,7 +188,7 @@ impl PolicyQueueHandle {
                 None => None,
             };
             let worker = Arc::new(config::Worker {
-                models: models.unwrap_or_else(|| vec![id.to_string()]),
+                models,
                 dominion,
                 max_num_batched_tokens,
                 endpoint: Some(Arc::new(endpoint)),
@@ -486,6 +494,12 @@ pub enum ChangeError {
         /// The id.
         id: String,
     },
+    /// One of the worker's models has no name, or is named twice.
+    #[non_exhaustive]
+    InvalidModel {
+        /// The model.
+        model: String,
+    },
     /// The model is served by workers of another dominion.
     #[non_exhaustive]
     ModelElsewhere {
@@ -518,6 +532,9 @@ impl fmt::Display for ChangeError {
                     f,
                     "`{id}` is no id: one or more of A-Z, a-z, 0-9, `_`, `.` and `-`"
                 )
+            }
+            Self::InvalidModel { model } => {
+                write!(f, "model `{model}` has no name, or is named twice")
             }
             Self::ModelElsewhere { model } => {
                 write!(f, "model `{model}` is served in another dominion")

@@ -520,6 +520,13 @@ fn changes_that_cannot_be_meant_are_refused_and_change_nothing() {
         assert!(matches!(&error, ChangeError::InvalidWorker { id: named, .. } if named == id));
         assert!(error.to_string().contains("is no id"), "{error}");
     }
+    for models in [&["m", "x", "x"][..], &["x", " "], &[""]] {
+        let error = add(WorkerSpec::new("c")
+            .dominion("pool")
+            .models(models.to_vec()));
+        let wrong = models[models.len() - 1];
+        assert!(matches!(&error, ChangeError::InvalidModel { model, .. } if model == wrong));
+    }
     let error = add(WorkerSpec::new("c").dominion("none"));
     assert!(
         matches!(error, ChangeError::UnknownDominion { .. }),
