@@ -57,7 +57,14 @@ pub(super) fn parse(text: &str) -> Result<(RawPolicy, Vec<Steps>), ConfigMistake
     if let Err(error) = walk.over(Yaml::from_str(text)) {
         let place = message::place(&error);
         return Err(match (walk.into_refusal(), place) {
-            (Some((path, message)), place) => ConfigMistake::new(path, message, place),
+            (Some(refusal), place) => {
+                let mut message = refusal.message;
+                let other = refusal.other;
+                if let Some(other) = other.and_then(|it| Locator::new(text).locate(&it)) {
+                    message.push_str(&format!(", the other is on line {}", other.line));
+                }
+                ConfigMistake::new(refusal.path, message, place)
+            }
             (None, None) => unmarked(text).unwrap_or_else(|| message::mistake(&error)),
             (None, Some(_)) => message::mistake(&error),
         });

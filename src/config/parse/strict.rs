@@ -28,7 +28,15 @@ pub(super) const MAX_DEPTH: usize = 64;
 pub(super) struct Walk {
     /// Bytes of text and number of values that may still come.
     budget: Cell<usize>,
-    refusal: RefCell<Option<(Steps, String)>>,
+    refusal: RefCell<Option<Refusal>>,
+}
+
+/// Something that a walk found.
+pub(super) struct Refusal {
+    pub(super) path: Steps,
+    pub(super) message: String,
+    /// The key before it that it clashes with.
+    pub(super) other: Option<Steps>,
 }
 
 impl Walk {
@@ -51,13 +59,26 @@ impl Walk {
     }
 
     /// What the walk refused, and where; nothing if the error was the format's own.
-    pub(super) fn into_refusal(self) -> Option<(Steps, String)> {
+    pub(super) fn into_refusal(self) -> Option<Refusal> {
         self.refusal.into_inner()
     }
 
     fn refuse<E: de::Error>(&self, path: Path<'_>, message: String) -> E {
+        self.refuse_beside(path, None, message)
+    }
+
+    fn refuse_beside<E: de::Error>(
+        &self,
+        path: Path<'_>,
+        other: Option<Path<'_>>,
+        message: String,
+    ) -> E {
         let error = E::custom(&message);
-        self.refusal.replace(Some((path.steps(), message)));
+        self.refusal.replace(Some(Refusal {
+            path: path.steps(),
+            message,
+            other: other.map(|other| other.steps()),
+        }));
         error
     }
 
@@ -241,12 +262,15 @@ impl<'de> Visitor<'de> for Key<'_> {
                 "the key {} is repeated; remove one of the two",
                 names::quote(&key)
             );
-            return Err(walk.refuse(path.entry(&key), message));
+            let path = path.entry(&key);
+            return Err(walk.refuse_beside(path, Some(path), message));
         }
         if let (Path::Root, Some(other)) = (path, keys::other_name(&key)) {
             if self.seen.contains(other) {
-                let message = format!("is another name for {other}, which is there too; keep one");
-                return Err(walk.refuse(path.entry(&key), message));
+                let message =
+                    format!("is another name for {other}, which is there too; keep one of them");
+                let (path, other) = (path.entry(&key), path.key(other));
+                return Err(walk.refuse_beside(path, Some(other), message));
             }
         }
         Ok(key)

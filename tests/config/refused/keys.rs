@@ -188,8 +188,17 @@ fn keys_that_are_repeated() {
     ] {
         assert_mistakes(yaml, &[(path, "is repeated")]);
     }
+    assert_mistakes(
+        "dominions:\n  - id: a\n    max_queue: 1\n    max_queue: 2",
+        &[(
+            "dominions[0].max_queue",
+            "is repeated; remove one of the two, the other is on line 3",
+        )],
+    );
     for (first, second) in [("dominions", "dominion"), ("profile", "profiles")] {
-        let gist = format!("is another name for {first}, which is there too; keep one");
+        let gist = format!(
+            "is another name for {first}, which is there too; keep one of them, the other is on line 1"
+        );
         let yaml = format!("{first}: []\nheaders: {{}}\n{second}: []");
         assert_mistakes(&yaml, &[(second, &gist)]);
         assert_eq!(refuse(&yaml).mistakes()[0].line(), Some(3));
