@@ -142,7 +142,8 @@ impl PolicyQueueHandle {
         }
     }
 
-    /// Adds a worker.
+    /// Adds a worker. Requests that wait already may go to it like those that come, if it serves their
+    /// model and is on their allow-lists (of which 1024 bytes are kept).
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ use super::{
     state::State,
     waiter::Status,
     wake::WakeList,
-    workers::{Condition, Flipped},
+    workers::{Condition, Flipped, Parked},
 };
 use crate::config;
 
@@ -66,7 +66,7 @@ impl Pool {
         let ((), wakes) = self.change(|state, wakes| {
             state.everywhere(wakes, |state, wakes| {
                 let flipped = state.workers.add(Some(Arc::clone(&worker)));
-                state.relist();
+                state.reconsider();
                 state.changed([flipped], wakes);
             });
         });
@@ -184,10 +184,12 @@ impl State {
         }
     }
 
-    /// After a worker came, whom the allow-lists of those who wait may name.
-    fn relist(&mut self) {
-        for parked in self.schedule.payloads_mut() {
-            self.workers.relist(&mut parked.eligible);
+    /// After a worker came, that those who wait may ask for.
+    fn reconsider(&mut self) {
+        for Parked { waiter, eligible } in self.schedule.payloads_mut() {
+            let waiter = self.waiters.get(*waiter);
+            let model = waiter.and_then(|waiter| waiter.asked.model.as_deref());
+            self.workers.reconsider(eligible, model);
         }
     }
 

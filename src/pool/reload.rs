@@ -153,8 +153,9 @@ impl State {
                 .map(|dominion| dominion.fair_unit)
                 .unwrap_or_default(),
             |entry| {
-                workers.relist(&mut entry.payload.eligible);
                 if let Some(waiter) = waiters.get(entry.payload.waiter) {
+                    let model = waiter.asked.model.as_deref();
+                    workers.reconsider(&mut entry.payload.eligible, model);
                     entry.class = moves.class(entry.class, waiter, entry.snapshot);
                     let score = Score::new(
                         classes[entry.class].order,

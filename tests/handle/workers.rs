@@ -104,6 +104,38 @@ fn an_added_worker_takes_those_whose_allow_list_names_it() {
 }
 
 #[test]
+fn the_first_worker_to_serve_a_model_is_waited_for_by_who_waits_for_the_model() {
+    let yaml = |models: &str| {
+        format!(
+            "dominions: [{{id: pool, max_concurrency: 1}}]\n\
+             endpoints: [{{id: other, dominion: pool, models: [x]}}{models}]"
+        )
+    };
+    for by_reload in [false, true] {
+        let mut hall = Hall::new(&yaml(""));
+        hall.hint("first", model("m"));
+        hall.hint("waits", model("m"));
+        assert_eq!(
+            hall.worker("first").as_deref(),
+            Some("other"),
+            "if none does"
+        );
+        if by_reload {
+            let two = yaml(", {id: own, dominion: pool, models: [m]}");
+            hall.handle.reload(policy(&two)).unwrap();
+        } else {
+            let spec = WorkerSpec::new("own").dominion("pool").models(["m"]);
+            hall.handle.add_worker(spec).unwrap();
+        }
+        hall.handle.set_overloaded("own", true).unwrap();
+        hall.finish("first");
+        assert_eq!(hall.state("waits"), "waiting", "`other` does not serve it");
+        hall.handle.set_overloaded("own", false).unwrap();
+        assert_eq!(hall.worker("waits").as_deref(), Some("own"));
+    }
+}
+
+#[test]
 fn an_added_worker_is_told_to_the_inner_service_as_it_was_specified() {
     let mut hall = busy();
     let spec = WorkerSpec::new("c")

@@ -58,8 +58,13 @@ impl Workers {
         Some(Eligible::new(among, listed, wanted.tolerations, preferred))
     }
 
-    /// Has the allow-list of a request that waits hold those of its workers that came since.
-    pub(in crate::pool) fn relist(&self, eligible: &mut Eligible) {
+    /// Has a request that waits, for this model, know of the workers that came since: of the first that
+    /// serve the model, and of those that its allow-list names.
+    pub(in crate::pool) fn reconsider(&self, eligible: &mut Eligible, model: Option<&str>) {
+        if eligible.among == Among::Group(ALL) {
+            let served = model.and_then(|model| self.group_of_model.get(model));
+            eligible.among = Among::Group(served.copied().unwrap_or(ALL));
+        }
         if let Some((Among::Group(group), listed)) = eligible.list_mut() {
             let now = self.listed(listed.names(), group);
             // Those that it named beyond what is kept of it stay.
