@@ -9,9 +9,8 @@ use std::{
 /// A policy that cannot be used: the file is unreadable, or it holds [mistakes](Self::mistakes).
 ///
 /// Neither an unknown key nor a wrong value ends the search, so this holds all mistakes of a policy
-/// that can be read at all. They are displayed
-/// one to a line, each with its path, what is wrong, what would be right, and its place in the
-/// file where that is known:
+/// that can be read at all. They are displayed one to a line, each with its path, what is wrong,
+/// what would be right, and its place in the file where that is known:
 ///
 /// ```
 /// # use tower_policy_queue::PolicyConfig;

@@ -1,4 +1,4 @@
-//! Keys that a policy does not have, and what they were perhaps meant to be.
+//! Keys that the schema does not know, and what they were perhaps meant to be.
 //!
 //! They are passed over while a policy is read, and collected, so that a misspelt one is told
 //! together with all other mistakes.

@@ -10,7 +10,8 @@
 //!
 //! - [`load`] is the public face: `FromStr`, `from_path`, `Deserialize`, `Default`;
 //! - [`parse`] alone knows the YAML parser, and keeps hostile input from it;
-//! - [`schema`] is the policy as it is written, [`value`] the types of its leaves;
+//! - [`schema`] is the policy as it is written, [`value`] the types of its leaves, [`keys`] what it
+//!   says that the schema does not know;
 //! - `json_schema`, behind the feature `schema`, describes it to editors;
 //! - [`validate`] finds every mistake and builds [`policy`], the policy as it is used;
 //! - [`difference`] tells what of it changes from one policy to the next;

@@ -1,9 +1,9 @@
 //! The policy as it is written: the keys and their types, nothing else.
 //!
 //! All fields are optional and ranges are open, so that what is missing or out of range is
-//! found by validation, which reports all mistakes, and not here, where the first ends it. Lists
-//! of names hold options because YAML would otherwise read a `~` among them as the name "~". Keys that
-//! there are not are passed over for the same reason; who reads a policy collects them.
+//! found by validation, which reports all mistakes, and not here, where the first ends it. For the
+//! same reason unknown keys are passed over: [`keys`](super::keys) collects them. Lists of names hold
+//! options because YAML would otherwise read a `~` among them as the name "~".
 //!
 //! With the feature `schema` the types also describe themselves, as [JSON Schema](super::json_schema): the
 //! comments are what editors show, and the attributes say what validation will check.

@@ -18,7 +18,6 @@ use crate::{
 /// Requests that the key `bypass` lets past have none, nor have those without a class where nothing is
 /// enforced: a handler of both takes an `Option` of it.
 ///
-///
 /// It names the slot without keeping it. To keep it past the end of the response body, as a
 /// protocol upgrade or a spawned producer must, take a [`Hold`].
 #[derive(Clone, Debug)]

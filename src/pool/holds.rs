@@ -4,13 +4,32 @@
 //! Whoever waits for the slot has the interest, so one of the waiters, the *timekeeper*, sleeps until
 //! the next hold is over and takes the slot back then. Where nobody waits, an arrival looks first.
 //! Invariant: while some hold can expire and somebody is queued, a queued waiter is the
-//! timekeeper, and it was woken since it or the next expiry changed. Each arbitration restores it.
+//! timekeeper, and it sleeps until no later than the next expiry, or was woken to ask for that. Each
+//! arbitration restores it.
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{Grant, revocation::Revoked, state::State, waiter::Status, wake::WakeList};
 
+/// The waiter that sleeps until the next hold is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timekeeper {
+    pub(super) waiter: usize,
+    /// As long as it sleeps at most; none before it has asked.
+    until: Option<Instant>,
+}
+
 impl State {
+    /// Until when a waiter that asks is to sleep, if it keeps the time.
+    pub(super) fn keep_time(&mut self, waiter: usize) -> Option<Instant> {
+        let keeper = self.timekeeper.as_mut();
+        let keeper = keeper.filter(|keeper| keeper.waiter == waiter)?;
+        keeper.until = self.revocables.next_expiry();
+        keeper.until
+    }
+
     /// Takes note of a grant that can be revoked.
     pub(super) fn register(&mut self, grant: &Arc<Grant>, wakes: &mut WakeList) {
         let Some(revocation) = &grant.revocation else {
@@ -22,10 +41,13 @@ impl State {
             self.revoke(grant, Revoked::ProfileSwitch, wakes);
             self.arbitrate(wakes);
         } else if next {
-            // An earlier expiry than the timekeeper sleeps for, or who waits for the last slot.
+            // Who waits for the last slot may sleep for longer.
             wakes.extend(self.idle_watch.drain(..));
             match self.timekeeper {
-                Some(waiter) => self.wake_queued(waiter, wakes),
+                // It wakes in time, and sleeps on then.
+                Some(Timekeeper { until, .. })
+                    if until.is_some() && until <= revocation.expires => {}
+                Some(Timekeeper { waiter, .. }) => self.wake_queued(waiter, wakes),
                 None => self.appoint_timekeeper(wakes),
             }
         }
@@ -51,7 +73,7 @@ impl State {
 
     /// A waiter is queued no more: it cannot keep the time.
     pub(super) fn dismiss_timekeeper(&mut self, waiter: usize) {
-        if self.timekeeper == Some(waiter) {
+        if self.timekeeper.is_some_and(|it| it.waiter == waiter) {
             self.timekeeper = None;
         }
     }
@@ -61,9 +83,18 @@ impl State {
         if self.timekeeper.is_some() || self.revocables.next_expiry().is_none() {
             return;
         }
-        // The one most likely to have been polled: who never is keeps no time.
-        self.timekeeper = self.seniority.oldest();
-        if let Some(waiter) = self.timekeeper {
+        // The one that waits on for longest, so that few are woken for it; if it has been polled, since who
+        // never is keeps no time.
+        let is_polled = |waiter: &usize| {
+            let waiter = self.waiters.get(*waiter);
+            waiter.is_some_and(|waiter| waiter.waker.is_some())
+        };
+        let newest = self.seniority.newest().filter(is_polled);
+        if let Some(waiter) = newest.or(self.seniority.oldest()) {
+            self.timekeeper = Some(Timekeeper {
+                waiter,
+                until: None,
+            });
             self.wake_queued(waiter, wakes);
         }
     }

@@ -23,4 +23,8 @@ impl Seniority {
     pub(super) fn oldest(&self) -> Option<usize> {
         self.queued.first()
     }
+
+    pub(super) fn newest(&self) -> Option<usize> {
+        self.queued.last()
+    }
 }

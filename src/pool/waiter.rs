@@ -98,11 +98,7 @@ impl State {
         current: &Waker,
         clone: &mut Option<Waker>,
     ) -> Turn {
-        let keep_time = if self.timekeeper == Some(waiter) {
-            self.revocables.next_expiry()
-        } else {
-            None
-        };
+        let keep_time = self.keep_time(waiter);
         match self.waiters.get_mut(waiter) {
             Some(Waiter {
                 status: Status::Queued(_),

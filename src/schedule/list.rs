@@ -59,7 +59,7 @@ impl List {
         self.ends.map(|(first, _)| first as usize)
     }
 
-    pub(super) fn last(&self) -> Option<usize> {
+    pub(crate) fn last(&self) -> Option<usize> {
         self.ends.map(|(_, last)| last as usize)
     }
 

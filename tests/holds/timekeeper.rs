@@ -75,6 +75,24 @@ async fn each_next_slot_is_taken_back_in_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slot_that_goes_on_wakes_few_who_do_not_get_it() {
+    let rings = |fields: &str| {
+        let mut hall = Hall::new(&chat(fields, ONE_SLOT));
+        let ids: Vec<String> = (0..9).map(|n| n.to_string()).collect();
+        for id in &ids {
+            hall.arrive(id);
+        }
+        for pair in ids.windows(2) {
+            hall.finish(&pair[0]);
+            assert_eq!(hall.state(&pair[1]), "running");
+        }
+        ids.iter().map(|id| hall.rings(id)).sum::<usize>()
+    };
+    let (with, without) = (rings("max_hold_ms: 100"), rings(""));
+    assert!(with <= without + 2, "to keep the time: {with}, {without}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_keeps_the_time_when_the_timekeeper_leaves() {
     let mut hall = one_slot();
     hall.arrive("stalled");

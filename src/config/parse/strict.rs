@@ -1,11 +1,10 @@
 //! What YAML allows and a policy does not.
 //!
 //! A walk over the whole document before it is read, for mistakes that the reading would
-//! swallow: a key given twice, of which the parser would keep the last; a key that is null, which it would
-//! read as text; a merge key `<<`, which
-//! would count as a key like others; a tag, which would be dropped, so that `!env KEY` would be
-//! the text "KEY". It also bounds what aliases can make of a small document, since the reading
-//! follows them just as this walk does.
+//! swallow: a key given twice, of which the parser would keep the last; a key that is null, which
+//! it would read as text; a merge key `<<`, which would count as a key like others; a tag, which
+//! would be dropped, so that `!env KEY` would be the text "KEY". It also bounds what aliases can
+//! make of a small document, since the reading follows them just as this walk does.
 
 use std::{
     cell::{Cell, RefCell},

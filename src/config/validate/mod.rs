@@ -30,7 +30,8 @@ use super::{
 };
 pub(super) use findings::Findings;
 
-/// Checks a policy and resolves its names. `unknown` are keys of it that there are not.
+/// Checks a policy and resolves its names. `unknown` are those of its keys that the schema does not
+/// know.
 pub(super) fn policy(
     raw: RawPolicy,
     unknown: Vec<Steps>,

@@ -21,7 +21,7 @@ impl Hub {
     /// Whoever comes under the policy before looks again, and waits for the new one here.
     fn reload(&self, policy: &Arc<PolicyConfig>) {
         let mut current = self.0.lock().unwrap();
-        let (next, wakes) = current.reload(policy, Some(0), &[]);
+        let (next, wakes) = current.reload(policy, Some(0), &[], None);
         *current = next;
         drop(current);
         wakes.wake_all();

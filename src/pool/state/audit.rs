@@ -56,7 +56,7 @@ impl State {
                 .entries()
                 .all(|entry| self.workers.agree(entry.class, &entry.payload.eligible)),
             expires: self.revocables.next_expiry().is_some(),
-            timekeeper_queued: self.timekeeper.map(queued),
+            timekeeper_queued: self.timekeeper.map(|keeper| queued(keeper.waiter)),
         }
     }
 }

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::{
     Arrival, Counts, Grant, LimitKind, Pool, Refusal, Refused,
     drain::{Ahead, Drain},
+    holds::Timekeeper,
     idling::Idling,
     meter::Meter,
     revocation::{Revocables, Revoked},
@@ -62,8 +63,7 @@ pub(super) struct State {
     /// Arrivals so far; numbers them.
     arrivals: u64,
     pub(super) revocables: Revocables,
-    /// The waiter that sleeps until the next hold is over: see [`super::holds`].
-    pub(super) timekeeper: Option<usize>,
+    pub(super) timekeeper: Option<Timekeeper>,
     pub(super) drain: Drain,
     /// To be woken when no slot is in use.
     pub(super) idle_watch: Vec<Waker>,

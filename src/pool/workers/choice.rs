@@ -69,6 +69,7 @@ impl Workers {
             let now = self.listed(listed.names(), group);
             // Those that it named beyond what is kept of it stay.
             let known = listed.now.iter().copied();
+            let known = known.filter(|&worker| self.serves(worker, group));
             let mut all: Vec<u32> = known.chain(now).collect();
             all.sort_unstable();
             all.dedup();
