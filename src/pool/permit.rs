@@ -290,10 +290,12 @@ impl Permit {
         }
     }
 
-    /// Charges the class for what came, or gives it its cost back if nothing did.
+    /// Charges the class for what came, or gives it its cost back if it came to nothing. An answer
+    /// without a byte, or one whose slot went back before its bytes, is not nothing.
     fn settle_output(&self, output: &Output) {
         let grant = &self.grant;
         let charge = match output.is_empty() {
+            true if grant.stage() == Stage::Completed => return,
             true => -i128::from(grant.snapshot.cost()),
             // Float to integer casts saturate.
             false => (grant.class().output_token_weight * output.tokens() as f64).round() as i128,

@@ -159,6 +159,30 @@ fn a_request_that_comes_to_nothing_gives_its_class_the_cost_back() {
 }
 
 #[test]
+fn an_answer_without_a_byte_that_is_counted_is_not_nothing() {
+    // The slot goes back before the first byte.
+    for weight in [
+        ", output_token_weight: 1, hold_until: headers",
+        ", output_token_weight: 1, hold_until: headers, prefill_until: headers",
+        ", hold_until: headers",
+    ] {
+        let mut scene = scene(weight);
+        let (blocker, feed) = scene.stream("blocker");
+        let queue = |scene: &mut Scene, family: &str| -> Vec<Client> {
+            (0..6)
+                .map(|n| queue(scene, &format!("{family}-{n}"), family))
+                .collect()
+        };
+        let mut clients = queue(&mut scene, "long");
+        clients.extend(queue(&mut scene, "short"));
+        drop((blocker, feed));
+        let order = serve(&mut scene, &mut clients, 1);
+        let long = order[..6].iter().filter(|id| id.starts_with("long"));
+        assert_eq!(long.count(), 3, "{weight}: half of them: {order:?}");
+    }
+}
+
+#[test]
 fn who_did_not_wait_is_charged_nothing() {
     let mut scene = scene(", output_token_weight: 1");
     let mut first = scene.call_with("long-first", request("long-first", "long", 10));
