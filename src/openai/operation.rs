@@ -26,19 +26,17 @@ impl Operation {
     }
 
     fn of_path(path: &str) -> Option<Self> {
-        // Some servers take a slash at the end: it must not be a way around the policy.
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let ends = |suffix| path.ends_with(suffix);
-        if ends("/chat/completions") {
-            Some(Self::ChatCompletions)
-        } else if ends("/completions") {
-            Some(Self::Completions)
-        } else if ends("/embeddings") {
-            Some(Self::Embeddings)
-        } else if ends("/responses") {
-            Some(Self::Responses)
-        } else {
-            None
+        // Some servers take a slash more at the end, or anywhere: it must not be a way around the policy.
+        let mut segments = path
+            .strip_prefix('/')?
+            .rsplit('/')
+            .filter(|segment| !segment.is_empty() && *segment != ".");
+        match (segments.next()?, segments.next()) {
+            ("completions", Some("chat")) => Some(Self::ChatCompletions),
+            ("completions", _) => Some(Self::Completions),
+            ("embeddings", _) => Some(Self::Embeddings),
+            ("responses", _) => Some(Self::Responses),
+            _ => None,
         }
     }
 }
@@ -75,6 +73,9 @@ mod tests {
                 Operation::ChatCompletions,
             ),
             ("/v1/chat/completions/", Operation::ChatCompletions),
+            ("/v1/chat/completions//", Operation::ChatCompletions),
+            ("/v1/chat//completions", Operation::ChatCompletions),
+            ("/v1/chat/./completions", Operation::ChatCompletions),
             ("/v1/completions", Operation::Completions),
             ("/v1/embeddings", Operation::Embeddings),
             ("/v1/responses", Operation::Responses),

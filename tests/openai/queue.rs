@@ -5,10 +5,10 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tower::{ServiceBuilder, ServiceExt};
+use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 use tower_policy_queue::{
-    Admission, PolicyQueueLayer,
-    openai::{OpenAiHintsLayer, PromptBlocks},
+    Admission, PolicyQueueLayer, QueueHints,
+    openai::{self, OpenAiHintsLayer, PromptBlocks},
 };
 
 use crate::{
@@ -145,4 +145,56 @@ fn a_request_that_cannot_be_read_takes_no_slot() {
     assert_eq!(error["error"]["code"], "invalid_json");
     let next = ask(&app, request(CHAT, chat("mini", "Hi").to_string()));
     assert_eq!(next.status(), 200);
+}
+
+#[test]
+fn a_request_that_goes_on_with_the_extensions_of_another_is_what_its_own_body_says() {
+    type Seen = std::sync::Arc<std::sync::Mutex<http::Extensions>>;
+    let seen = Seen::default();
+    let note = Seen::clone(&seen);
+    let service = OpenAiHintsLayer::new().layer(service_fn(move |request: Request<_>| {
+        let _: &openai::RequestBody<Body> = request.body();
+        *note.lock().unwrap() = request.extensions().clone();
+        async { Ok::<_, std::convert::Infallible>(Response::new(Body::empty())) }
+    }));
+    let send = |path: &str, body: Value, extensions: http::Extensions| {
+        let mut request = request(path, body.to_string());
+        *request.extensions_mut() = extensions;
+        let answer = service.clone().oneshot(request).now_or_never().unwrap();
+        assert_eq!(answer.unwrap().status(), 200);
+        std::mem::take(&mut *seen.lock().unwrap())
+    };
+    let mut outside = http::Extensions::new();
+    outside.insert(QueueHints {
+        client: Some("c".to_owned()),
+        ..QueueHints::default()
+    });
+    let chat = json!({"model": "big", "messages": [{"role": "user", "content": "x".repeat(9000)}]});
+    let chat = send(CHAT, chat, outside);
+    let blocks = |it: &http::Extensions| it.get::<PromptBlocks>().unwrap().hashes().len();
+    assert!(blocks(&chat) > 1);
+    let embedding = json!({"model": "tiny", "input": "four words of text"});
+    let embedding = send("/v1/embeddings", embedding, chat);
+    let hints: &QueueHints = embedding.get().unwrap();
+    assert_eq!(hints.model.as_deref(), Some("tiny"));
+    assert!(hints.raw_isl_tokens.unwrap() < 10, "{hints:?}");
+    assert_eq!(hints.client.as_deref(), Some("c"), "as it was said outside");
+    assert_eq!(blocks(&embedding), 0);
+
+    // What a layer outside says of one it says of the other.
+    let mut outside = http::Extensions::new();
+    outside.insert(QueueHints {
+        model: Some("said".to_owned()),
+        raw_isl_tokens: Some(7),
+        ..QueueHints::default()
+    });
+    let first = send(CHAT, json!({"model": "big", "messages": []}), outside);
+    let second = send(
+        "/v1/embeddings",
+        json!({"model": "tiny", "input": "x"}),
+        first,
+    );
+    let hints: &QueueHints = second.get().unwrap();
+    assert_eq!(hints.model.as_deref(), Some("said"));
+    assert_eq!(hints.raw_isl_tokens, Some(7));
 }

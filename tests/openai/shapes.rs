@@ -221,3 +221,56 @@ fn what_has_an_unknown_shape_is_there_as_json() {
     );
     assert_eq!(parts(RESPONSES, &json!({"input": 7})), ["7"]);
 }
+
+#[test]
+fn what_only_some_servers_know_is_there_too() {
+    let schema = json!({"type": "json_schema", "json_schema": {"schema": "s".repeat(200)}});
+    let video = json!({"url": "data:v"});
+    for (path, body, expected) in [
+        (
+            EMBEDDINGS,
+            json!({"messages": [{"role": "user", "content": "x"}]}),
+            vec!["user:".to_owned(), "x".to_owned()],
+        ),
+        (
+            COMPLETIONS,
+            json!({"prompt_embeds": "e"}),
+            vec!["\"e\"".to_owned()],
+        ),
+        (
+            CHAT,
+            json!({
+                "documents": ["d"], "prediction": "p", "response_format": schema.clone(),
+                "messages": [{"role": "assistant", "reasoning": "r", "parts": ["q"]}],
+            }),
+            vec![
+                "[\"d\"]".to_owned(),
+                "assistant:".to_owned(),
+                "r".to_owned(),
+                "[\"q\"]".to_owned(),
+                "\"p\"".to_owned(),
+                schema.to_string(),
+            ],
+        ),
+        (
+            CHAT,
+            json!({"response_format": {"type": "json_object"}}),
+            vec![],
+        ),
+        (
+            CHAT,
+            json!({"messages": [{"role": "user", "content": [{"text": "", "video_url": video}]}]}),
+            vec!["user:".to_owned(), String::new(), video.to_string()],
+        ),
+        (
+            RESPONSES,
+            json!({"prompt": {"id": "p"}, "text": {"format": schema.clone()}}),
+            vec![
+                "{\"id\":\"p\"}".to_owned(),
+                json!({"format": schema}).to_string(),
+            ],
+        ),
+    ] {
+        assert_eq!(parts(path, &body), expected, "{body}");
+    }
+}

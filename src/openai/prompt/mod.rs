@@ -47,7 +47,22 @@ struct Fields<'a> {
     input: Option<&'a RawValue>,
     #[serde(borrow)]
     instructions: Option<&'a RawValue>,
+    // Known to some servers only.
+    #[serde(borrow)]
+    documents: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prediction: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prompt_embeds: Option<&'a RawValue>,
+    // A switch, or a whole schema.
+    #[serde(borrow)]
+    response_format: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
 }
+
+/// A format that is longer is a schema, which the model reads.
+const MAX_SWITCH_BYTES: usize = 128;
 
 impl<'a> Prompt<'a> {
     pub(super) fn parse(operation: Operation, body: &'a [u8]) -> Result<Self, UnreadableBody> {
@@ -85,14 +100,24 @@ impl<'a> Prompt<'a> {
             Operation::ChatCompletions => {
                 walk.json(fields.tools);
                 walk.json(fields.functions);
+                walk.json(fields.documents);
                 walk.messages(fields.messages);
+                walk.json(fields.prediction);
             }
             Operation::Completions => {
                 walk.prompt(fields.prompt);
                 walk.prompt(fields.suffix);
+                walk.json(fields.prompt_embeds);
             }
-            Operation::Embeddings => walk.prompt(fields.input),
+            // Some servers embed whole chats.
+            Operation::Embeddings => match fields.input {
+                None => walk.messages(fields.messages),
+                input => walk.prompt(input),
+            },
             Operation::Responses => {
+                // A prompt that the server keeps, with what goes into it here.
+                let kept = |prompt: &&RawValue| json::kind(prompt) == Kind::Object;
+                walk.json(fields.prompt.filter(kept));
                 walk.message("system", fields.instructions);
                 walk.json(fields.tools);
                 match fields.input {
@@ -103,6 +128,9 @@ impl<'a> Prompt<'a> {
                 }
             }
         }
+        let schema = |format: &&RawValue| format.get().len() > MAX_SWITCH_BYTES;
+        walk.json(fields.response_format.filter(schema));
+        walk.json(fields.text.filter(schema));
     }
 }
 

@@ -23,6 +23,10 @@ struct Message<'a> {
     #[serde(borrow)]
     reasoning_content: Raw<'a>,
     #[serde(borrow)]
+    reasoning: Raw<'a>,
+    #[serde(borrow)]
+    parts: Raw<'a>,
+    #[serde(borrow)]
     refusal: Raw<'a>,
     #[serde(borrow)]
     tool_calls: Raw<'a>,
@@ -47,6 +51,12 @@ struct Piece<'a> {
     file_id: Raw<'a>,
     #[serde(borrow)]
     input_audio: Raw<'a>,
+    #[serde(borrow)]
+    file: Raw<'a>,
+    #[serde(borrow)]
+    file_data: Raw<'a>,
+    #[serde(borrow)]
+    video_url: Raw<'a>,
 }
 
 /// `image_url` of the chat API. That of the responses API is the URL itself.
@@ -133,9 +143,14 @@ impl Walk<'_> {
             Some(content) => self.text(content),
             None => {}
         }
-        for text in [message.reasoning_content, message.refusal] {
+        for text in [
+            message.reasoning_content,
+            message.reasoning,
+            message.refusal,
+        ] {
             text.into_iter().for_each(|text| self.text(text));
         }
+        self.json(message.parts);
         self.json(message.tool_calls);
         self.json(message.function_call);
     }
@@ -163,7 +178,11 @@ impl Walk<'_> {
             self.audio(audio);
         }
         if !known {
-            self.json(Some(value));
+            return self.json(Some(value));
+        }
+        // Whole beside an empty text, too.
+        for attached in [piece.file, piece.file_data, piece.video_url] {
+            self.json(attached);
         }
     }
 
