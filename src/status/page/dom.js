@@ -35,7 +35,9 @@ function list(parent, items, key, template, fill) {
   const rows = new Map();
   let next = parent.firstElementChild;
   items.forEach((item, index) => {
-    const id = key(item, index);
+    let id = key(item, index);
+    // Two of one name are two: a row that is forgotten would stay.
+    while (rows.has(id)) id = `${id}\u0000`;
     const row = before.get(id) ?? make(template);
     before.delete(id);
     rows.set(id, row);
