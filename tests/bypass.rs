@@ -50,6 +50,8 @@ fn paths_and_methods_that_are_named_pass_a_full_queue() {
         ("GET", "v1/models"),
         ("GET", "v1/models/m"),
         ("GET", "v1/models/gpt..4.%2e"),
+        ("GET", "v1/models/some%2Flarge-model"),
+        ("GET", "v1/models/.hidden"),
         ("OPTIONS", "v1/chat/completions"),
         ("OPTIONS", "v1/../health"),
         ("PURGE", "v1/cache"),
@@ -83,6 +85,12 @@ fn others_do_not() {
         ("GET", "health/%2e%2E/v1/chat/completions"),
         ("GET", "health/.%2e/v1"),
         ("GET", "health/.."),
+        ("GET", "health/..%2Fv1"),
+        ("GET", "health%2f..%2fv1%2fchat"),
+        ("GET", "health/..%5Cv1"),
+        ("GET", "health/..;x=1/v1"),
+        ("GET", "health/..%3bx/v1"),
+        ("GET", "health/%252e%252e/v1"),
         ("GET", "v1/models/./m"),
     ] {
         let mut hall = full();

@@ -447,13 +447,17 @@ impl Core {
 }
 
 /// True of a path that whoever resolves its `.` and `..` may take for another one, which the policy
-/// concerns.
+/// concerns, whether they are escaped once or more than once, or have parameters.
 fn climbs(path: &str) -> bool {
-    path.split(['/', '\\']).any(|segment| {
-        matches!(
-            &*segment.to_ascii_lowercase().replace("%2e", "."),
-            "." | ".."
-        )
+    let plain = path.to_ascii_lowercase();
+    if plain.contains("%25") {
+        return true;
+    }
+    let plain = plain.replace("%2e", ".").replace("%2f", "/");
+    let plain = plain.replace("%5c", "/").replace('\\', "/");
+    plain.split('/').any(|segment| {
+        let name = segment.split([';', '%']).next();
+        matches!(name, Some("." | ".."))
     })
 }
 
