@@ -226,9 +226,10 @@ impl Workers {
     /// to be passed to the schedule.
     pub(super) fn add(&mut self, configured: Option<Arc<config::Worker>>) -> Flipped {
         if configured.is_some() && self.by_id.is_empty() {
-            for implicit in 0..self.workers.len() as u32 {
+            let implicit = |worker: &Worker| worker.configured.is_none() && !worker.is_nowhere();
+            if let Some(implicit) = self.workers.iter().position(implicit) {
                 // The new worker's own change concerns the same lanes.
-                let _ = self.set_condition(implicit, |condition| condition.removed = true);
+                let _ = self.set_condition(implicit as u32, |condition| condition.removed = true);
             }
         }
         let index = self.workers.len() as u32;
