@@ -277,7 +277,7 @@ fn tell<B>(request: &mut Request<B>, slot: &Slot, cache: &impl CachedTokens) {
         admission.class(),
         admission.dominion(),
         admission.worker(),
-        admission.queued_for(),
+        slot.queued_for(),
     );
     let extensions = request.extensions_mut();
     // Once more, since few come with one.

@@ -9,7 +9,7 @@ mod hall;
 
 mod journal;
 
-use std::task::Poll;
+use std::{task::Poll, time::Duration};
 
 use futures::FutureExt;
 use http::{Request, Response};
@@ -288,15 +288,20 @@ fn a_subscriber_may_use_the_layer_as_no_lock_is_held() {
     assert_eq!(told.len(), 4 + 1 + 2, "{told:?}");
 }
 
-#[test]
-fn a_child_on_its_parents_slot_says_what_it_runs_on_and_that_it_did_not_wait() {
+#[tokio::test(start_paused = true)]
+async fn a_child_on_its_parents_slot_says_what_it_runs_on_and_that_it_did_not_wait() {
     let journal = Journal::default();
     let _reading = journal.read();
     let desk = Desk::default();
     let mut service = PolicyQueueLayer::new(policy(&chat("", ONE_SLOT))).layer(desk.clone());
-    let parent = service.call(with("parent", &[]));
-    let mut parent = Box::pin(parent);
+    let mut first = Box::pin(service.call(with("first", &[])));
+    assert!(first.as_mut().now_or_never().is_none());
+    let mut parent = Box::pin(service.call(with("parent", &[])));
     assert!(parent.as_mut().now_or_never().is_none());
+    tokio::time::advance(Duration::from_millis(5000)).await;
+    drop(first);
+    assert!(parent.as_mut().now_or_never().is_none(), "it runs now");
+    journal.take();
     let mut child = with("child", &[]);
     child.extensions_mut().insert(desk.admission("parent"));
     let mut child = Box::pin(service.call(child));
