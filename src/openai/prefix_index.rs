@@ -18,7 +18,9 @@ const BLOCKS_PER_WORKER: usize = 65_536;
 const MAX_WORKERS: usize = 4_096;
 
 /// Remembers which prompts each worker was given, by their [`PromptBlocks`], so that a conversation
-/// that goes on costs only what is new, and goes to the worker that knows the rest.
+/// that goes on costs only what is new, and goes to the worker that knows the rest: unless that is busy
+/// for the class, however loaded it is. So give classes a `prefill_busy_threshold`, above all where
+/// requests share a system prompt, which the first worker that had it would be preferred for.
 ///
 /// It guesses what a server's own prefix cache holds: all blocks of a prompt that was dispatched to
 /// it, until others took their place, the least recently used first. Its memory is bounded: about
