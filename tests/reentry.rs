@@ -427,3 +427,29 @@ async fn a_child_does_not_keep_the_slot_past_its_parent_s_longest_hold() {
     hall.leave("child");
     assert_eq!(hall.counts(), (1, 1), "it had nothing left to give back");
 }
+
+#[test]
+fn a_child_that_no_worker_may_serve_is_turned_away_where_its_dominion_is_enforced() {
+    for (a, b, nested) in [
+        (true, false, "no_eligible_worker"),
+        (false, true, "running"),
+    ] {
+        let mut hall = Hall::new(&format!(
+            "
+dominions: [{{id: a, enforce: {a}, max_concurrency: 4}}, {{id: b, enforce: {b}}}]
+default_dominion: b
+endpoints: [{{id: w1, dominion: a, models: [m]}}, {{id: w2, dominion: a, models: [n]}}]
+"
+        ));
+        hall.send("parent", hall::hinted("parent", hall::pinned("w1")));
+        hall.handle.drain_worker("w2", true).unwrap();
+        let mut request = child(&hall, "parent", "nested");
+        request.extensions_mut().insert(hall::model("n"));
+        hall.send("nested", request);
+        assert_eq!(
+            hall.state("nested"),
+            nested,
+            "enforced in a: {a}, in b: {b}"
+        );
+    }
+}

@@ -11,9 +11,9 @@ use crate::{
 /// the response it gives.
 ///
 /// A request that a handler sends through the same dominion, with these extensions, does not queue
-/// again: it runs on its parent's slot, and on its parent's worker too if it may go there. So a
-/// handler that calls back through the layer cannot wait for itself, through however many dominions
-/// and layers it does so.
+/// again: it runs on its parent's slot, and on the worker of that slot too if it may go there; if
+/// not, on another one that it may go to, which does not count it. So a handler that calls back through
+/// the layer cannot wait for itself, through however many dominions and layers it does so.
 ///
 /// Requests that the key `bypass` lets past have none, nor have those without a class where nothing is
 /// enforced: a handler of both takes an `Option` of it.

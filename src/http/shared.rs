@@ -327,7 +327,7 @@ impl Core {
         let parent: Option<&Admission> = request.extensions().get();
         if let Some(share) = parent.and_then(|parent| parent.share_in(pool)) {
             let Some(worker) = share.worker_for(&wanted) else {
-                return self.unplaced_request(Reason::NoEligibleWorker, route);
+                return self.unplaced_in(Reason::NoEligibleWorker, dominion);
             };
             self.common.elsewhere.nested();
             return Ok(Entered::Go(Slot::Parents(share, worker)));
@@ -427,17 +427,22 @@ impl Core {
     /// A request whose class cannot be known: it is turned away, or, where the dominion of its route
     /// is not enforced, goes its way without one.
     fn unplaced_request(&self, reason: Reason, route: Route) -> Result<Entered, NotEntered> {
+        let dominion = match route {
+            Route::Any => self.policy.fallback_dominion(),
+            Route::Dominion(index) => Some(index),
+            Route::Gone => None,
+        };
+        self.unplaced_in(reason, dominion)
+    }
+
+    /// The same where the dominion is known.
+    fn unplaced_in(&self, reason: Reason, dominion: Option<usize>) -> Result<Entered, NotEntered> {
         if self.is_superseded() {
             // The next policy may have a place for it.
             return Err(NotEntered::Superseded);
         }
         let rejection = Rejection::unplaced(&self.policy, reason);
         self.common.elsewhere.rejected(&rejection);
-        let dominion = match route {
-            Route::Any => self.policy.fallback_dominion(),
-            Route::Dominion(index) => Some(index),
-            Route::Gone => None,
-        };
         if dominion.is_some_and(|index| !self.policy.dominions[index].enforce) {
             return Ok(Entered::Go(Slot::None));
         }
