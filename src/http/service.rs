@@ -63,9 +63,9 @@ impl<S, C, R, K> PolicyQueue<S, C, R, K> {
         }
     }
 
-    /// Goes over to the policy in force.
-    fn follow(&mut self) {
-        self.core = self.door.hub().settled();
+    /// Goes over to another policy.
+    fn follow(&mut self, core: Arc<Core>) {
+        self.core = core;
         self.route = self.core.route(self.bound.as_deref());
     }
 
@@ -105,7 +105,7 @@ where
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         if self.core.is_superseded() {
-            self.follow();
+            self.follow(self.door.hub().current());
         }
         // Decided now, not at the first poll: requests arrive in the order in which they are called.
         let entered = if self.core.bypasses(&request) {
@@ -116,7 +116,8 @@ where
                 match self.core.enter(&request, &said, &self.cache, self.route) {
                     Ok(entered) => break Ok(entered),
                     Err(NotEntered::Rejected(rejection)) => break Err(rejection),
-                    Err(NotEntered::Superseded) => self.follow(),
+                    // Its pools may be under the next policy before that is in force.
+                    Err(NotEntered::Superseded) => self.follow(self.door.hub().settled()),
                 }
             }
         };
