@@ -104,6 +104,7 @@ impl State {
             None => {
                 let mut shadow = Shadow::new(policy, dominion);
                 shadow.state.go_over(next, true, &mut WakeList::default());
+                shadow.state.workers.take_conditions(&self.workers);
                 self.shadow = Some(Box::new(shadow));
             }
         }

@@ -324,6 +324,16 @@ impl Workers {
         }
     }
 
+    /// Has those that others know by the same id be as these are. Nobody may wait for them.
+    pub(super) fn take_conditions(&mut self, others: &Self) {
+        for (id, &index) in &others.by_id {
+            if let Some(own) = self.index(id) {
+                let condition = others.workers[index as usize].condition.clone();
+                let _ = self.set_condition(own, |own| *own = condition);
+            }
+        }
+    }
+
     /// How many there are, and at least one: what the limits of a class are multiplied by.
     pub(super) fn count(&self) -> u64 {
         self.by_id.len().max(1) as u64
