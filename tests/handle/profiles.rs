@@ -286,3 +286,24 @@ fn an_unknown_profile_is_refused_and_changes_nothing() {
     assert!(error.to_string().contains("`noon`"), "{error}");
     assert_eq!(hall.state("running"), "running");
 }
+
+#[test]
+fn who_may_go_to_a_model_that_is_unloaded_and_one_that_is_gone_is_refused() {
+    let mut hall = Hall::new(
+        "
+dominions: [{id: gpu, kind: local, max_concurrency: 1}]
+local_models: [{id: a, dominion: gpu}, {id: b, dominion: gpu}, {id: c, dominion: gpu}]
+profiles: [{name: only-a, models: [a]}]
+",
+    );
+    hall.arrive("holder");
+    let hints = QueueHints {
+        allowed_workers: Some(vec!["b".to_owned(), "c".to_owned()]),
+        ..QueueHints::default()
+    };
+    hall.send("listed", hinted("listed", hints));
+    hall.handle.remove_worker("c").unwrap();
+    assert_eq!(hall.state("listed"), "waiting");
+    hall.handle.switch_profile("only-a").unwrap();
+    assert_eq!(hall.state("listed"), "profile_switch");
+}

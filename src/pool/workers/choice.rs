@@ -214,9 +214,10 @@ impl Workers {
 
     /// True if the profile in force leaves out whatever a request could go to.
     pub(in crate::pool) fn all_unselected(&self, eligible: &Eligible) -> bool {
-        self.members(eligible)
-            .iter()
-            .all(|&worker| self.is_unselected(worker))
+        self.members(eligible).iter().all(|&worker| {
+            let condition = &self.workers[worker as usize].condition;
+            condition.unselected || condition.removed
+        })
     }
 
     /// Whether what is kept up to date says of a class the same as each worker asked anew.
