@@ -16,7 +16,8 @@ impl Workers {
         wanted: &[Arc<config::Worker>],
         selected: Option<&HashSet<&str>>,
     ) {
-        let gone = |id: &&Arc<str>| !wanted.iter().any(|worker| worker.id == **id);
+        let known: HashSet<&str> = wanted.iter().map(|worker| &*worker.id).collect();
+        let gone = |id: &&Arc<str>| !known.contains(&***id);
         let gone: Vec<Arc<str>> = self.by_id.keys().filter(gone).cloned().collect();
         for id in gone {
             let index = self.by_id.remove(&id);
