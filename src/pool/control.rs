@@ -66,7 +66,7 @@ impl Pool {
         let ((), wakes) = self.change(|state, wakes| {
             state.everywhere(wakes, |state, wakes| {
                 let flipped = state.workers.add(Some(Arc::clone(&worker)));
-                state.reconsider();
+                state.welcome(flipped.worker, wakes);
                 state.changed([flipped], wakes);
             });
         });
@@ -185,11 +185,16 @@ impl State {
     }
 
     /// After a worker came, that those who wait may ask for.
-    fn reconsider(&mut self) {
+    fn welcome(&mut self, worker: u32, wakes: &mut WakeList) {
+        let mut first = false;
         for Parked { waiter, eligible } in self.schedule.payloads_mut() {
             let waiter = self.waiters.get(*waiter);
             let model = waiter.and_then(|waiter| waiter.asked.model.as_deref());
-            self.workers.reconsider(eligible, model);
+            first |= self.workers.welcome(worker, eligible, model);
+        }
+        // An allow-list may name others only.
+        if first {
+            self.refuse_stranded(wakes);
         }
     }
 

@@ -43,9 +43,9 @@ struct Narrowed {
 /// A request's allow-list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// Those of the group that are on it.
-    pub(super) now: Box<[u32]>,
-    /// As it was sent: workers may come that it names.
+    /// Those of the group that are on it, in order.
+    pub(super) now: Vec<u32>,
+    /// As it was sent, once the request waits: workers may come that it names.
     names: Box<[Box<str>]>,
 }
 
@@ -54,20 +54,6 @@ pub(super) struct Listed {
 const MAX_LIST_BYTES: usize = 1024;
 
 impl Listed {
-    pub(super) fn new(now: Box<[u32]>, names: &[&str]) -> Self {
-        let mut left = MAX_LIST_BYTES;
-        let fits = |name: &&&str| {
-            let rest = left.checked_sub(name.len());
-            left = rest.unwrap_or(0);
-            rest.is_some()
-        };
-        let names = names.iter().take_while(fits).map(|&name| name.into());
-        Self {
-            now,
-            names: names.collect(),
-        }
-    }
-
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
@@ -76,14 +62,17 @@ impl Listed {
 impl Eligible {
     pub(super) fn new(
         among: Among,
-        listed: Option<Listed>,
+        listed: Option<Vec<u32>>,
         tolerations: &[String],
         preferred: Option<u32>,
     ) -> Self {
         let plain = listed.is_none() && tolerations.is_empty() && preferred.is_none();
         let narrowed = (!plain).then(|| {
             Box::new(Narrowed {
-                listed,
+                listed: listed.map(|now| Listed {
+                    now,
+                    names: Box::default(),
+                }),
                 tolerations: tolerations
                     .iter()
                     .map(|taint| Box::from(&**taint))
@@ -106,10 +95,34 @@ impl Eligible {
         Some(&listed.now)
     }
 
-    /// The allow-list and what it is one of, to be brought up to date.
-    pub(super) fn list_mut(&mut self) -> Option<(Among, &mut Listed)> {
-        let listed = self.narrowed.as_mut()?.listed.as_mut()?;
-        Some((self.among, listed))
+    /// The allow-list, to be brought up to date.
+    pub(super) fn list_mut(&mut self) -> Option<&mut Listed> {
+        self.narrowed.as_mut()?.listed.as_mut()
+    }
+
+    /// Keeps the names of the allow-list, for as long as the request waits.
+    pub(super) fn keep_names(&mut self, allowed: &[&str]) {
+        let Some(listed) = self.list_mut() else {
+            return;
+        };
+        let mut left = MAX_LIST_BYTES;
+        let fits = |name: &&&str| {
+            let rest = left.checked_sub(name.len());
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        let names = allowed.iter().take_while(fits).map(|&name| name.into());
+        listed.names = names.collect();
+    }
+
+    /// Forgets the preferred worker, unless it is one of those that the request asks for.
+    pub(super) fn retain_preferred(&mut self, serves: impl FnOnce(u32) -> bool) {
+        if let Some(narrowed) = &mut self.narrowed {
+            let preferred = narrowed.preferred.filter(|&worker| serves(worker));
+            let listed = narrowed.listed.as_ref();
+            let on_list = |worker: &u32| listed.is_none_or(|listed| listed.now.contains(worker));
+            narrowed.preferred = preferred.filter(on_list);
+        }
     }
 
     pub(super) fn tolerations(&self) -> &[Box<str>] {

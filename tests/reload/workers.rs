@@ -1,8 +1,15 @@
 //! Workers keep what they have in hand by their ids.
 
-use tower_policy_queue::WorkerSpec;
+use tower::{Layer, Service};
+use tower_policy_queue::{CachedTokens, PolicyQueueLayer, QueueHints, WorkerSpec};
 
-use crate::hall::{Hall, chat, model, pinned};
+use crate::{
+    common::{
+        bell::Polled,
+        desk::{Desk, policy},
+    },
+    hall::{Hall, chat, model, pinned},
+};
 
 fn workers(list: &str) -> String {
     chat(
@@ -167,4 +174,125 @@ fn a_dominion_that_loses_its_last_worker_has_none_to_choose_from() {
     hall.reload(&workers("{id: w, dominion: pool}"));
     hall.arrive("2");
     assert_eq!(hall.worker("2").as_deref(), Some("w"));
+}
+
+fn listed(workers: &[&str], hints: QueueHints) -> QueueHints {
+    QueueHints {
+        allowed_workers: Some(workers.iter().map(|id| (*id).to_owned()).collect()),
+        ..hints
+    }
+}
+
+/// One slot, and two workers that serve these models.
+fn two(first: &str, second: &str) -> String {
+    format!(
+        "
+dominions: [{{id: pool, max_concurrency: 1}}]
+endpoints:
+  - {{id: w1, dominion: pool, models: [{first}]}}
+  - {{id: w2, dominion: pool, models: [{second}]}}
+"
+    )
+}
+
+#[test]
+fn an_allow_list_lets_nobody_go_where_its_model_is_served_no_more() {
+    let mut hall = Hall::new(&two("m", "m"));
+    hall.arrive("holder");
+    for (id, list) in [("one", &["w2"][..]), ("both", &["w1", "w2"])] {
+        hall.send(id, crate::hall::hinted(id, listed(list, model("m"))));
+    }
+    hall.reload(&two("m", "x"));
+    assert_eq!(
+        hall.states(["one", "both"]),
+        ["no_eligible_worker", "waiting"]
+    );
+    hall.finish("holder");
+    assert_eq!(hall.worker("both").as_deref(), Some("w1"));
+}
+
+#[test]
+fn the_first_worker_of_a_model_is_for_who_may_go_to_it() {
+    let mut hall = Hall::new(&two("x", "y"));
+    hall.arrive("holder");
+    let hints = listed(&["w1"], model("m"));
+    hall.send("listed", crate::hall::hinted("listed", hints));
+    let spec = WorkerSpec::new("own").dominion("pool").models(["m"]);
+    hall.handle.add_worker(spec).unwrap();
+    assert_eq!(hall.state("listed"), "no_eligible_worker");
+}
+
+/// Says that `w2` knows all of the prompt.
+#[derive(Clone)]
+struct Known;
+
+impl CachedTokens for Known {
+    fn cached_tokens<B>(&self, _: &http::Request<B>, worker: &str) -> u64 {
+        u64::from(worker == "w2") * 50
+    }
+}
+
+#[test]
+fn a_worker_is_not_preferred_where_its_model_is_served_no_more() {
+    for (before, after) in [(two("m", "m"), Some(two("m", "x"))), (two("x", "y"), None)] {
+        let layer = PolicyQueueLayer::new(policy(&before)).cached_tokens(Known);
+        let desk = Desk::default();
+        let mut service = layer.layer(desk.clone());
+        let mut call = |id: &str| {
+            let mut call = Polled::new(service.call(crate::hall::hinted(id, model("m"))));
+            assert!(call.poll().is_pending());
+            call
+        };
+        let holder = call("holder");
+        let mut waits = call("waits");
+        let expected = match after {
+            Some(after) => {
+                layer.handle().reload(policy(&after)).unwrap();
+                "w1"
+            }
+            None => {
+                let spec = WorkerSpec::new("w3").dominion("pool").models(["m"]);
+                layer.handle().add_worker(spec).unwrap();
+                "w3"
+            }
+        };
+        drop(holder);
+        assert!(waits.poll().is_pending());
+        assert_eq!(desk.admission("waits").worker(), Some(expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_let_go_as_nothing_is_enforced_any_more_keeps_its_slot() {
+    let enforce = |enforce: bool| {
+        let dominion = format!("dominions: [{{id: pool, max_concurrency: 1, enforce: {enforce}}}]");
+        chat("max_hold_ms: 100", &dominion)
+    };
+    let mut hall = Hall::new(&enforce(true));
+    hall.arrive("first");
+    hall.arrive("waits");
+    hall.reload(&enforce(false));
+    hall.pass(101).await;
+    assert_eq!(
+        hall.states(["first", "waits"]),
+        ["hold_timeout", "running"],
+        "each by the policy it was granted under"
+    );
+}
+
+#[test]
+fn what_would_be_knows_who_is_drained() {
+    let enforce = |enforce: bool| {
+        two("m", "m").replace("{id: pool", &format!("{{enforce: {enforce}, id: pool"))
+    };
+    let mut hall = Hall::new(&enforce(true));
+    for worker in ["w1", "w2"] {
+        hall.handle.drain_worker(worker, true).unwrap();
+    }
+    hall.reload(&enforce(false));
+    hall.arrive("r");
+    let snapshot = hall.handle.snapshot();
+    let would_be = snapshot.dominions[0].would_be.as_ref().unwrap();
+    assert!(would_be.workers.iter().all(|worker| worker.draining));
+    assert_eq!(would_be.classes[0].totals.rejected.total(), 1);
 }

@@ -118,7 +118,7 @@ impl State {
         &mut self,
         epoch: Instant,
         arrival: &Arrival<'_>,
-        eligible: Eligible,
+        mut eligible: Eligible,
         wakes: &mut WakeList,
     ) -> Result<Entered, Refusal> {
         if self.reject {
@@ -132,6 +132,9 @@ impl State {
             return Err(Refusal::Full { max_queue });
         }
 
+        if let Some(allowed) = arrival.wanted.allowed_workers {
+            eligible.keep_names(allowed);
+        }
         let lane = eligible.lane();
         let client = if self.fair {
             self.clients.join(arrival.client)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ALL, Demand, Worker, Workers};
-use crate::pool::eligible::{Among, Eligible, Listed, Wanted};
+use crate::pool::eligible::{Among, Eligible, Wanted};
 
 impl Workers {
     /// The ids of the workers that a request may go to, where the policy names them.
@@ -43,47 +43,81 @@ impl Workers {
             let group = model.and_then(|model| self.group_of_model.get(model));
             let group = group.copied().unwrap_or(ALL);
             let allowed = wanted.allowed_workers;
-            let listed = allowed.map(|allowed| {
-                let now = self.listed(allowed.iter().copied(), group);
-                Listed::new(now, allowed)
-            });
+            let listed = allowed.map(|allowed| self.listed(allowed.iter().copied(), group));
             (Among::Group(group), listed)
         };
         let preferred = wanted.preferred.and_then(|id| self.index(id));
         let preferred = preferred.filter(|worker| match (among, &listed) {
             (Among::Pinned(only), _) => only == *worker,
-            (Among::Group(_), Some(listed)) => listed.now.contains(worker),
+            (Among::Group(_), Some(listed)) => listed.contains(worker),
             (Among::Group(group), None) => self.serves(*worker, group),
         });
         Some(Eligible::new(among, listed, wanted.tolerations, preferred))
     }
 
-    /// Has a request that waits, for this model, know of the workers that came since: of the first that
-    /// serve the model, and of those that its allow-list names.
+    /// Has a request that waits, for this model, go where one would go that comes now: to those that
+    /// serve the model by now, on its allow-list if it has one.
     pub(in crate::pool) fn reconsider(&self, eligible: &mut Eligible, model: Option<&str>) {
-        if eligible.among == Among::Group(ALL) {
-            let served = model.and_then(|model| self.group_of_model.get(model));
-            eligible.among = Among::Group(served.copied().unwrap_or(ALL));
-        }
-        if let Some((Among::Group(group), listed)) = eligible.list_mut() {
-            let now = self.listed(listed.names(), group);
-            // Those that it named beyond what is kept of it stay.
+        self.regroup(eligible, model);
+        let Among::Group(group) = eligible.among else {
+            return;
+        };
+        if let Some(listed) = eligible.list_mut() {
+            // Those stay that it named beyond what is kept of it.
             let known = listed.now.iter().copied();
             let known = known.filter(|&worker| self.serves(worker, group));
-            let mut all: Vec<u32> = known.chain(now).collect();
-            all.sort_unstable();
-            all.dedup();
-            listed.now = all.into();
+            let mut now: Vec<u32> = known.collect();
+            now.extend(self.listed(listed.names(), group));
+            now.sort_unstable();
+            now.dedup();
+            listed.now = now;
         }
+        eligible.retain_preferred(|worker| self.serves(worker, group));
+    }
+
+    /// The same where all that is new is this worker, the last to have come. True if it is the first to
+    /// serve the model, and the others are out of the question.
+    pub(in crate::pool) fn welcome(
+        &self,
+        worker: u32,
+        eligible: &mut Eligible,
+        model: Option<&str>,
+    ) -> bool {
+        if self.regroup(eligible, model) {
+            self.reconsider(eligible, model);
+            return true;
+        }
+        let configured = &self.workers[worker as usize].configured;
+        if let (Among::Group(group), Some(configured)) = (eligible.among, configured) {
+            if let Some(listed) = eligible.list_mut() {
+                let is_named = listed.names().any(|name| *name == *configured.id);
+                if is_named && self.serves(worker, group) {
+                    listed.now.push(worker);
+                }
+            }
+        }
+        false
+    }
+
+    /// Has a request for a model that none served wait for those that do; true if there are some now.
+    fn regroup(&self, eligible: &mut Eligible, model: Option<&str>) -> bool {
+        if eligible.among != Among::Group(ALL) {
+            return false;
+        }
+        let served = model.and_then(|model| self.group_of_model.get(model));
+        if let Some(&group) = served {
+            eligible.among = Among::Group(group);
+        }
+        served.is_some()
     }
 
     /// Those of an allow-list that are in a group.
-    fn listed<'a>(&self, allowed: impl Iterator<Item = &'a str>, group: u32) -> Box<[u32]> {
+    fn listed<'a>(&self, allowed: impl Iterator<Item = &'a str>, group: u32) -> Vec<u32> {
         let known = allowed.filter_map(|id| self.index(id));
         let mut listed: Vec<u32> = known.filter(|&worker| self.serves(worker, group)).collect();
         listed.sort_unstable();
         listed.dedup();
-        listed.into()
+        listed
     }
 
     fn serves(&self, worker: u32, group: u32) -> bool {
