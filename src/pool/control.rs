@@ -124,10 +124,14 @@ impl Pool {
 
     /// Waits until no slot is in use, and takes those back meanwhile whose hold is over.
     pub(crate) async fn idle(&self) {
+        let mut watch = Watch {
+            pool: self,
+            id: None,
+        };
         let mut alarm = Alarm::default();
         poll_fn(|cx| {
             loop {
-                if self.poll_idle(cx).is_ready() {
+                if watch.poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
                 let Some(next) = self.lock().revocables.next_expiry() else {
@@ -144,18 +148,51 @@ impl Pool {
     pub(crate) fn is_idle(&self) -> bool {
         self.lock().in_use == 0
     }
+}
 
-    /// Ready while no slot is in use.
-    fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let waker = cx.waker().clone();
-        let mut state = self.lock();
+/// Somebody who waits until no slot is in use.
+struct Watch<'a> {
+    pool: &'a Pool,
+    /// Its name among those who do, once it is one of them.
+    id: Option<u64>,
+}
+
+impl Watch<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut waker = cx.waker().clone();
+        let mut state = self.pool.lock();
         if state.in_use == 0 {
             return Poll::Ready(());
         }
-        if !state.idle_watch.iter().any(|known| known.will_wake(&waker)) {
-            state.idle_watch.push(waker);
+        let State {
+            idle_watch,
+            watches,
+            ..
+        } = &mut *state;
+        let id = *self.id.get_or_insert_with(|| {
+            *watches += 1;
+            *watches
+        });
+        match idle_watch.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, known)) => std::mem::swap(known, &mut waker),
+            None => idle_watch.push((id, waker)),
         }
+        // The lock first: what was swapped out is not ours to drop under it.
+        drop(state);
         Poll::Pending
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id else {
+            return;
+        };
+        let mut state = self.pool.lock();
+        let watching = state.idle_watch.iter().position(|(known, _)| *known == id);
+        let waker = watching.map(|index| state.idle_watch.swap_remove(index));
+        drop(state);
+        drop(waker);
     }
 }
 

@@ -42,7 +42,7 @@ impl State {
             self.arbitrate(wakes);
         } else if next {
             // Who waits for the last slot may sleep for longer.
-            wakes.extend(self.idle_watch.drain(..));
+            self.wake_idle_watch(wakes);
             match self.timekeeper {
                 // It wakes in time, and sleeps on then.
                 Some(Timekeeper { until, .. })

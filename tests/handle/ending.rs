@@ -340,3 +340,23 @@ async fn it_is_drained_when_a_hold_is_over_that_began_after_the_shutdown() {
     assert!(ended.rings() > rings && ended.poll().is_ready());
     drop(stalled);
 }
+
+#[test]
+fn a_wait_for_the_end_that_is_given_up_leaves_nothing_behind() {
+    struct Unheard;
+    impl std::task::Wake for Unheard {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+    let mut hall = Hall::new(ONE_SLOT);
+    hall.arrive("runs");
+    let task = std::sync::Arc::new(Unheard);
+    let waker = std::sync::Arc::clone(&task).into();
+    let cx = &mut std::task::Context::from_waker(&waker);
+    for _ in 0..3 {
+        let mut drained = Box::pin(hall.handle.drained());
+        assert!(drained.as_mut().poll(cx).is_pending());
+        assert!(drained.as_mut().poll(cx).is_pending());
+        assert_eq!(std::sync::Arc::strong_count(&task), 3);
+    }
+    assert_eq!(std::sync::Arc::strong_count(&task), 2, "the test's own");
+}

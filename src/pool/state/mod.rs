@@ -66,7 +66,9 @@ pub(super) struct State {
     pub(super) timekeeper: Option<Timekeeper>,
     pub(super) drain: Drain,
     /// To be woken when no slot is in use.
-    pub(super) idle_watch: Vec<Waker>,
+    pub(super) idle_watch: Vec<(u64, Waker)>,
+    /// Numbers them.
+    pub(super) watches: u64,
     pub(super) closed: bool,
     /// Where the dominion is not enforced: what it would do if it were.
     pub(super) shadow: Option<Box<Shadow>>,
@@ -146,6 +148,7 @@ impl State {
             timekeeper: None,
             drain: Drain::default(),
             idle_watch: Vec::new(),
+            watches: 0,
             closed: false,
             shadow: None,
             claims: 0,
@@ -228,8 +231,13 @@ impl State {
         let flipped = self.workers.finish(worker, prefill);
         self.recheck(flipped);
         if self.in_use == 0 && !self.idle_watch.is_empty() {
-            wakes.extend(self.idle_watch.drain(..));
+            self.wake_idle_watch(wakes);
         }
+    }
+
+    /// Has those look again who wait until no slot is in use.
+    pub(super) fn wake_idle_watch(&mut self, wakes: &mut WakeList) {
+        wakes.extend(self.idle_watch.drain(..).map(|(_, waker)| waker));
     }
 
     /// The first byte of a response came.
