@@ -143,7 +143,8 @@ impl PolicyQueueHandle {
     }
 
     /// Adds a worker. Requests that wait already may go to it like those that come, if it serves their
-    /// model and is on their allow-lists (of which 1024 bytes are kept).
+    /// model and is on their allow-lists (of which 1024 bytes are kept). One that was removed and comes
+    /// back has those on it that it still serves.
     ///
     /// # Errors
     ///

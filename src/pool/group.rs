@@ -52,7 +52,7 @@ impl Group {
         only.filter(|&worker| fits(worker))
     }
 
-    /// Adds a member that is open and idle. `state` tells a member's load, and whether it is open.
+    /// Adds a member that is open, and not counted as busy. `state` tells a member's load, and whether it is open.
     pub(super) fn add(&mut self, member: u32, state: impl Fn(u32) -> (Load, bool)) {
         self.members.push(member);
         self.open += 1;

@@ -86,6 +86,7 @@ fn an_added_worker_takes_those_whose_allow_list_names_it() {
         assert_eq!(hall.states(["listed", "another"]), ["waiting", "waiting"]);
         if comes == 1 {
             hall.handle.remove_worker("w2").unwrap();
+            hall.finish("second");
         } else {
             assert_eq!(hall.state("second"), "waiting", "`w1` is busy");
             hall.leave("second");
@@ -610,4 +611,40 @@ fn changes_that_cannot_be_meant_are_refused_and_change_nothing() {
     handle
         .add_worker(WorkerSpec::new("c").dominion("other"))
         .unwrap();
+}
+
+#[test]
+fn a_worker_that_comes_back_has_what_it_still_serves_and_is_one() {
+    let mut hall = busy();
+    hall.hint("1", pinned("a"));
+    hall.handle.remove_worker("a").unwrap();
+    for _ in 0..3 {
+        let spec = WorkerSpec::new("a").dominion("pool").models(["m"]);
+        hall.handle.add_worker(spec).unwrap();
+        hall.hint("2", pinned("a"));
+        assert_eq!(hall.state("2"), "waiting", "it is busy with the first");
+        hall.leave("2");
+        let pool = &hall.handle.snapshot().dominions[0];
+        let rows = pool
+            .workers
+            .iter()
+            .filter(|it| it.id.as_deref() == Some("a"));
+        let rows: Vec<_> = rows.map(|it| (it.in_flight, it.prefill_tokens)).collect();
+        assert_eq!(rows, [(1, 10)]);
+        hall.handle.remove_worker("a").unwrap();
+    }
+    let spec = WorkerSpec::new("a").dominion("pool").models(["m"]);
+    hall.handle.add_worker(spec).unwrap();
+    hall.hint("other", model("m"));
+    assert_eq!(hall.worker("other").as_deref(), Some("b"), "the idle one");
+    hall.hint("waits", model("m"));
+    assert_eq!(hall.state("waits"), "waiting", "both are busy");
+    hall.finish("1");
+    assert_eq!(hall.worker("waits").as_deref(), Some("a"));
+    hall.finish("other");
+    hall.finish("waits");
+    assert_eq!(
+        (hall.counts(), hall.handle.usage().prefill_tokens),
+        ((0, 0), 0)
+    );
 }

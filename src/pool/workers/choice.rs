@@ -75,7 +75,7 @@ impl Workers {
         eligible.retain_preferred(|worker| self.serves(worker, group));
     }
 
-    /// The same where all that is new is this worker, the last to have come. True if it is the first to
+    /// The same where all that is new is this worker. True if it is the first to
     /// serve the model, and the others are out of the question.
     pub(in crate::pool) fn welcome(
         &self,
@@ -91,7 +91,8 @@ impl Workers {
         if let (Among::Group(group), Some(configured)) = (eligible.among, configured) {
             if let Some(listed) = eligible.list_mut() {
                 let is_named = listed.names().any(|name| *name == *configured.id);
-                if is_named && self.serves(worker, group) {
+                let is_new = !listed.now.contains(&worker);
+                if is_new && is_named && self.serves(worker, group) {
                     listed.now.push(worker);
                 }
             }
@@ -206,13 +207,7 @@ impl Workers {
     /// Stands for the worker of requests that no worker may serve.
     fn nowhere(&mut self) -> u32 {
         let known = self.workers.iter().position(Worker::is_nowhere);
-        known.unwrap_or_else(|| {
-            self.workers.push(Worker::idle(None, Vec::new()));
-            for bar in &mut self.bars {
-                bar.busy.push(false);
-            }
-            self.workers.len() - 1
-        }) as u32
+        known.map_or_else(|| self.place(None), |index| index as u32)
     }
 
     /// True if a request of the class could go now that may go to any worker.

@@ -123,9 +123,11 @@ struct Demand {
 /// The workers of one dominion.
 #[derive(Debug)]
 pub(super) struct Workers {
-    /// Indexes are never used again, so that a request in flight keeps naming its own.
+    /// An index is that of one id for ever, so that a request in flight keeps naming its own.
     workers: Vec<Worker>,
     by_id: HashMap<Arc<str>, u32>,
+    /// Those that were removed: one that comes back goes on with what it still has.
+    gone: HashMap<Arc<str>, u32>,
     groups: Vec<Group>,
     group_of_model: HashMap<String, u32>,
     bars: Vec<Bar>,
@@ -144,6 +146,7 @@ impl Workers {
         let mut this = Self {
             workers: Vec::new(),
             by_id: HashMap::new(),
+            gone: HashMap::new(),
             groups: Vec::new(),
             group_of_model: HashMap::new(),
             bars: Vec::new(),
@@ -232,26 +235,38 @@ impl Workers {
                 let _ = self.set_condition(implicit as u32, |condition| condition.removed = true);
             }
         }
-        let index = self.workers.len() as u32;
+        let id = configured.as_ref().map(|worker| Arc::clone(&worker.id));
         let models = configured.as_ref().map(|worker| &*worker.models);
         let groups = self.groups_of(models.unwrap_or_default());
-        self.workers.push(Worker::idle(configured, groups));
+        let index = self.place(configured.as_deref());
         let Self {
-            workers, groups, ..
+            workers,
+            groups: all,
+            bars,
+            by_id,
+            ..
         } = self;
-        for &group in &workers[index as usize].groups {
-            let group = &mut groups[group as usize];
+        let worker = &mut workers[index as usize];
+        worker.configured = configured;
+        worker.groups.clone_from(&groups);
+        by_id.extend(id.map(|id| (id, index)));
+        let worker = &workers[index as usize];
+        let busy: Vec<bool> = bars
+            .iter()
+            .map(|bar| worker.exceeds(&bar.threshold))
+            .collect();
+        for group in groups {
+            let group = &mut all[group as usize];
             group.add(index, |member| {
                 let worker = &workers[member as usize];
                 (worker.load(member), worker.condition.open_to_all())
             });
+            for (bar, _) in busy.iter().enumerate().filter(|(_, busy)| **busy) {
+                group.count_busy(bar, true);
+            }
         }
-        // An idle worker is never busy: busy means strictly more than the threshold.
-        for bar in &mut self.bars {
-            bar.busy.push(false);
-        }
-        if let Some(configured) = &self.workers[index as usize].configured {
-            self.by_id.insert(Arc::clone(&configured.id), index);
+        for (bar, busy) in bars.iter_mut().zip(busy) {
+            bar.busy[index as usize] = busy;
         }
         Flipped {
             worker: index,
@@ -259,9 +274,30 @@ impl Workers {
         }
     }
 
+    /// The index of one that comes: its own, if it was there before, and of the same kind. It takes
+    /// requests again.
+    fn place(&mut self, comes: Option<&config::Worker>) -> u32 {
+        let known = comes.and_then(|comes| Some((comes, self.gone.remove(&comes.id)?)));
+        if let Some((comes, index)) = known {
+            let known = &mut self.workers[index as usize];
+            // Who runs on the one can be told that it is unloaded, and who runs on the other cannot.
+            let is_local = |worker: &config::Worker| worker.endpoint.is_none();
+            if known.configured.as_deref().map(is_local) == Some(is_local(comes)) {
+                known.condition = Condition::default();
+                return index;
+            }
+        }
+        self.workers.push(Worker::idle(None, Vec::new()));
+        for bar in &mut self.bars {
+            bar.busy.push(false);
+        }
+        (self.workers.len() - 1) as u32
+    }
+
     /// Takes a worker out of service. Those it still serves finish.
     pub(super) fn remove(&mut self, id: &str) -> Option<Flipped> {
-        let index = self.by_id.remove(id)?;
+        let (id, index) = self.by_id.remove_entry(id)?;
+        self.gone.insert(id, index);
         let flipped = self.set_condition(index, |condition| condition.removed = true);
         for &group in &self.workers[index as usize].groups {
             self.groups[group as usize].remove(index);

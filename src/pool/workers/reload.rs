@@ -20,17 +20,16 @@ impl Workers {
         let gone = |id: &&Arc<str>| !known.contains(&***id);
         let gone: Vec<Arc<str>> = self.by_id.keys().filter(gone).cloned().collect();
         for id in gone {
-            let index = self.by_id.remove(&id);
-            if let Some(worker) = index.and_then(|index| self.workers.get_mut(index as usize)) {
-                worker.condition.removed = true;
+            if let Some(index) = self.by_id.remove(&id) {
+                self.workers[index as usize].condition.removed = true;
+                self.gone.insert(id, index);
             }
         }
         for worker in wanted {
             let groups = self.groups_of(&worker.models);
             let index = self.index(&worker.id).unwrap_or_else(|| {
-                let index = self.workers.len() as u32;
+                let index = self.place(Some(worker));
                 self.by_id.insert(Arc::clone(&worker.id), index);
-                self.workers.push(Worker::idle(None, Vec::new()));
                 index
             });
             let known = &mut self.workers[index as usize];
