@@ -402,6 +402,11 @@ impl PolicyConfig {
         self.default_dominion.or(only)
     }
 
+    /// Whether the limits and the queue of a dominion hold, as they do for requests that have none.
+    pub(crate) fn enforces(&self, dominion: Option<usize>) -> bool {
+        dominion.is_none_or(|index| self.dominions[index].enforce)
+    }
+
     /// The class of a request: an index into `classes`.
     ///
     /// `hint` is what the client asked for; `uncached` is in tokens.

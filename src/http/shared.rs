@@ -443,7 +443,7 @@ impl Core {
         }
         let rejection = Rejection::unplaced(&self.policy, reason);
         self.common.elsewhere.rejected(&rejection);
-        if dominion.is_some_and(|index| !self.policy.dominions[index].enforce) {
+        if !self.policy.enforces(dominion) {
             return Ok(Entered::Go(Slot::None));
         }
         trace::rejected(rejection.code(), None, None);

@@ -43,7 +43,7 @@ struct Narrowed {
 /// A request's allow-list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// Those of the group that are on it, in order.
+    /// Those of the group that are on it, none twice.
     pub(super) now: Vec<u32>,
     /// As it was sent, once the request waits: workers may come that it names.
     names: Box<[Box<str>]>,

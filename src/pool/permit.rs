@@ -228,10 +228,9 @@ impl Permit {
         let rules = &pool.policy.classes[class];
         // Who did not wait took nobody's turn, and its class is charged for nothing.
         let charged = queued_for.is_some() && rules.output_token_weight > 0.0;
-        let dominion = pool.dominion.map(|index| &pool.policy.dominions[index]);
         let expires = granted
             // Where nothing is enforced, no slot is taken back for its time.
-            .filter(|_| dominion.is_none_or(|dominion| dominion.enforce))
+            .filter(|_| pool.policy.enforces(pool.dominion))
             .zip(rules.max_hold)
             .and_then(|(granted, hold)| granted.checked_add(hold));
         let local = assigned

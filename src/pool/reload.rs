@@ -86,7 +86,7 @@ impl State {
         let Next {
             policy, dominion, ..
         } = *next;
-        let enforced = dominion.is_none_or(|index| policy.dominions[index].enforce);
+        let enforced = policy.enforces(dominion);
         let now_at = self.policy.classes_in(policy);
         self.go_over(next, enforced, wakes);
         match &mut self.shadow {

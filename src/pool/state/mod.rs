@@ -106,7 +106,7 @@ impl ClassRules {
 impl State {
     pub(super) fn new(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
         let mut state = Self::enforced(policy, dominion);
-        if dominion.is_some_and(|index| !policy.dominions[index].enforce) {
+        if !policy.enforces(dominion) {
             state.workers.set_enforced(false);
             state.max_concurrency = None;
             state.shadow = Some(Box::new(Shadow::new(policy, dominion)));

@@ -28,8 +28,7 @@ impl Workers {
         if self.members(&eligible).contains(&other) {
             return Some(other);
         }
-        let least = |&worker: &u32| self.workers[worker as usize].load(worker);
-        self.open(&eligible).min_by_key(least)
+        self.least_of(self.open(&eligible))
     }
 
     /// The workers that a request asks for, whether they take any or not.
@@ -75,8 +74,8 @@ impl Workers {
         eligible.retain_preferred(|worker| self.serves(worker, group));
     }
 
-    /// The same where all that is new is this worker. True if it is the first to
-    /// serve the model, and the others are out of the question.
+    /// The same where all that is new is this worker. True if it is the first to serve the model, and
+    /// the others are out of the question.
     pub(in crate::pool) fn welcome(
         &self,
         worker: u32,
@@ -199,8 +198,7 @@ impl Workers {
         eligible: Option<&Eligible>,
     ) -> u32 {
         let idle = eligible.and_then(|eligible| self.choose(class, eligible));
-        let least = |&worker: &u32| self.workers[worker as usize].load(worker);
-        let chosen = idle.or_else(|| self.open(eligible?).min_by_key(least));
+        let chosen = idle.or_else(|| self.least_of(self.open(eligible?)));
         chosen.unwrap_or_else(|| self.nowhere())
     }
 
@@ -236,9 +234,13 @@ impl Workers {
                 let idle = self
                     .open(eligible)
                     .filter(|&worker| !self.busy(class, worker));
-                idle.min_by_key(|&worker| self.workers[worker as usize].load(worker))
+                self.least_of(idle)
             }
         }
+    }
+
+    fn least_of(&self, workers: impl Iterator<Item = u32>) -> Option<u32> {
+        workers.min_by_key(|&worker| self.workers[worker as usize].load(worker))
     }
 
     /// True if the profile in force leaves out whatever a request could go to.
