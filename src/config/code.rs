@@ -5,6 +5,7 @@
 pub(crate) enum Code {
     QueueRejected,
     QueueFull,
+    ClientLimit,
     ClassLimit,
     QueueTimeout,
     QueueUnavailable,
@@ -16,9 +17,10 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::QueueRejected,
         Self::QueueFull,
+        Self::ClientLimit,
         Self::ClassLimit,
         Self::QueueTimeout,
         Self::QueueUnavailable,
@@ -33,6 +35,7 @@ impl Code {
         match self {
             Self::QueueRejected => "queue_rejected",
             Self::QueueFull => "queue_full",
+            Self::ClientLimit => "client_queue_limit",
             Self::ClassLimit => "policy_class_queue_limit",
             Self::QueueTimeout => "queue_timeout",
             Self::QueueUnavailable => "queue_unavailable",
@@ -47,7 +50,7 @@ impl Code {
     /// The status of the answer, unless the policy has another for it.
     pub(crate) fn status(self) -> u16 {
         match self {
-            Self::QueueRejected => 429,
+            Self::QueueRejected | Self::ClientLimit => 429,
             Self::QueueFull
             | Self::QueueTimeout
             | Self::QueueUnavailable

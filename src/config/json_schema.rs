@@ -189,9 +189,11 @@ pub(super) fn policy_class(schema: &mut Schema) {
 }
 
 pub(super) fn dominion(schema: &mut Schema) {
+    let clients_told_apart = json!({"properties": {"fair_scheduling": {"not": {"const": false}}}});
     let dependencies = json!({
         "vram_gb": {"required": ["kind"], "properties": {"kind": {"const": "local"}}},
-        "fair_unit": {"properties": {"fair_scheduling": {"not": {"const": false}}}},
+        "fair_unit": clients_told_apart,
+        "max_queue_per_client": clients_told_apart,
     });
     schema.insert("dependencies".to_owned(), dependencies);
 }

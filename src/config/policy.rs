@@ -246,6 +246,8 @@ pub(crate) struct Dominion {
     pub(crate) max_concurrency: Option<usize>,
     /// Waiting requests, over all classes.
     pub(crate) max_queue: usize,
+    /// Those of them that may be of one client; none: all.
+    pub(crate) max_queue_per_client: Option<usize>,
     /// `policy: reject`: a request that cannot start at once is turned away.
     pub(crate) reject: bool,
     /// Otherwise all that its limits would do is counted, and nobody waits or is turned away.

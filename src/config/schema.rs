@@ -185,6 +185,9 @@ pub(super) struct RawDominion {
     /// Requests that may wait, over all classes; beyond: 503.
     #[cfg_attr(feature = "schema", schemars(range(min = 1), extend("default" = 100)))]
     pub(super) max_queue: Option<Whole>,
+    /// Those of them that may be of one client, or of all without a label; beyond: 429. Absent: all.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub(super) max_queue_per_client: Option<Whole>,
     /// Whether a request that cannot start at once waits or is turned away (429).
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["queue", "reject", null], "default" = "queue")))]
     pub(super) policy: Option<String>,

@@ -40,6 +40,14 @@ pub enum Reason {
         /// The most that may wait, in requests.
         max_queue: usize,
     },
+    /// As many requests of its client wait in the dominion as may.
+    #[non_exhaustive]
+    ClientLimit {
+        /// The dominion's id.
+        dominion: Option<Arc<str>>,
+        /// The most of one client that may wait, in requests.
+        max_queue_per_client: usize,
+    },
     /// As much is queued in the request's class as may be.
     #[non_exhaustive]
     ClassLimit {
@@ -97,6 +105,7 @@ impl Reason {
         match self {
             Self::QueueRejected { .. }
             | Self::QueueFull { .. }
+            | Self::ClientLimit { .. }
             | Self::ClassLimit { .. }
             | Self::QueueTimeout
             | Self::QueueUnavailable
@@ -113,6 +122,7 @@ impl Reason {
         match self {
             Self::QueueRejected { .. } => (Code::QueueRejected, "rate_limit_error"),
             Self::QueueFull { .. } => (Code::QueueFull, "server_error"),
+            Self::ClientLimit { .. } => (Code::ClientLimit, "rate_limit_error"),
             Self::ClassLimit { .. } => (Code::ClassLimit, "overloaded_error"),
             Self::QueueTimeout => (Code::QueueTimeout, "server_error"),
             Self::QueueUnavailable => (Code::QueueUnavailable, "server_error"),
@@ -230,6 +240,16 @@ impl fmt::Display for Reason {
                     write!(f, "of `{id}` ")?;
                 }
                 write!(f, "is full, at {max_queue} waiting; retry later")
+            }
+            Self::ClientLimit {
+                dominion,
+                max_queue_per_client,
+            } => {
+                write!(f, "{max_queue_per_client} requests of this client wait ")?;
+                if let Some(id) = dominion {
+                    write!(f, "in `{id}` ")?;
+                }
+                f.write_str("already, as many as may; retry later")
             }
             Self::ClassLimit {
                 policy_class,

@@ -410,6 +410,12 @@ impl Core {
                 dominion,
                 max_queue,
             },
+            Refusal::ClientLimit {
+                max_queue_per_client,
+            } => Reason::ClientLimit {
+                dominion,
+                max_queue_per_client,
+            },
             Refusal::Closed | Refusal::Reloaded => Reason::QueueUnavailable,
             Refusal::ClassLimit {
                 kind,

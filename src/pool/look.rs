@@ -86,6 +86,7 @@ impl State {
             in_use: self.in_use,
             waiting: self.schedule.len(),
             max_queue: self.max_queue,
+            max_queue_per_client: self.max_queue_per_client,
             oldest_wait_ms: oldest.map(|oldest| milliseconds(now, oldest.arrived)),
             burst: self.schedule.burst(),
             cursor: self.schedule.cursor(),

@@ -133,6 +133,9 @@ pub(crate) enum Refusal {
     Full {
         max_queue: usize,
     },
+    ClientLimit {
+        max_queue_per_client: usize,
+    },
     Closed,
     /// The policy that the arrival was measured by is not in force any more.
     Reloaded,
@@ -146,6 +149,7 @@ impl Refusal {
             Self::Rejected => Code::QueueRejected,
             Self::ClassLimit { .. } => Code::ClassLimit,
             Self::Full { .. } => Code::QueueFull,
+            Self::ClientLimit { .. } => Code::ClientLimit,
             Self::Closed => Code::QueueUnavailable,
             Self::Reloaded => return None,
         })

@@ -197,6 +197,7 @@ impl State {
             .and_then(|dominion| dominion.max_concurrency)
             .filter(|_| enforced);
         self.max_queue = limits.map(|dominion| dominion.max_queue);
+        self.max_queue_per_client = limits.and_then(|dominion| dominion.max_queue_per_client);
         self.reject = limits.is_some_and(|dominion| dominion.reject);
         self.fair = fair;
 

@@ -24,6 +24,8 @@ pub struct DominionSnapshot {
     pub waiting: usize,
     /// Requests that may wait; none: as many as their classes let.
     pub max_queue: Option<usize>,
+    /// Those of them that may be of one client; none: all.
+    pub max_queue_per_client: Option<usize>,
     /// How long the one waits that has waited longest, in milliseconds.
     pub oldest_wait_ms: Option<u64>,
     /// Index of the class that was served last, while it may go on without new credit.

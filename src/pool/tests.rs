@@ -38,7 +38,7 @@ policy_classes:
   - {name: a, policy_family: a, cache_bucket: all, quantum: 70, max_hold_ms: 10}
 dominions:
   - {id: other, kind: remote}
-  - {id: pool, kind: remote, max_concurrency: 2, max_queue: 3, fair_unit: tokens}
+  - {id: pool, kind: remote, max_concurrency: 2, max_queue: 3, max_queue_per_client: 2, fair_unit: tokens}
 endpoints:
   - {id: w2, dominion: pool, max_num_batched_tokens: 4, models: [m]}
   - {id: w3, dominion: pool, models: [n]}

@@ -34,10 +34,8 @@ impl Clients {
     /// Counts a waiter under `label`, or under the shared one if the label is missing, ill-formed
     /// or one too many. The answer is what [`leave`](Self::leave) takes.
     pub(crate) fn join(&mut self, label: Option<&str>) -> ClientId {
-        let id = label
-            .and_then(well_formed)
-            .and_then(|label| self.resolve(label));
-        let id = id.unwrap_or(ClientId::SHARED);
+        let label = label.and_then(well_formed);
+        let id = label.map_or(ClientId::SHARED, |label| self.resolve(label));
         let index = usize::from(id.0);
         if self.counts.len() <= index {
             self.counts.resize(index + 1, Counts::default());
@@ -46,21 +44,36 @@ impl Clients {
         id
     }
 
-    fn resolve(&mut self, label: &str) -> Option<ClientId> {
-        if let Some(&id) = self.ids.get(label) {
-            return Some(id);
+    /// How many wait under what a request with this label would [`join`](Self::join).
+    pub(crate) fn waiting(&self, label: Option<&str>) -> usize {
+        let id = match label.and_then(well_formed) {
+            None => Some(ClientId::SHARED),
+            Some(label) => self.find(label),
+        };
+        let counts = id.and_then(|id| self.counts.get(usize::from(id.0)));
+        counts.map_or(0, |counts| counts.waiting)
+    }
+
+    /// The client of a label; none if the label is new and there is room for it.
+    fn find(&self, label: &str) -> Option<ClientId> {
+        let known = self.ids.get(label).copied();
+        known.or_else(|| (self.ids.len() >= MAX_LABELS).then_some(ClientId::SHARED))
+    }
+
+    fn resolve(&mut self, label: &str) -> ClientId {
+        if let Some(id) = self.find(label) {
+            return id;
         }
-        if self.ids.len() >= MAX_LABELS {
-            return None;
-        }
-        let free = (1..=MAX_LABELS as u8).find(|&id| {
-            self.counts
-                .get(usize::from(id))
-                .is_none_or(|counts| counts.waiting == 0)
-        });
-        let id = ClientId(free?);
+        let is_free = |id: &u8| {
+            let counts = self.counts.get(usize::from(*id));
+            counts.is_none_or(|counts| counts.waiting == 0)
+        };
+        let free = (1..=MAX_LABELS as u8).find(is_free);
+        let Some(id) = free.map(ClientId) else {
+            return ClientId::SHARED;
+        };
         self.ids.insert(label.into(), id);
-        Some(id)
+        id
     }
 
     /// Takes back one [`join`](Self::join); a label under which nobody waits is forgotten.

@@ -20,6 +20,7 @@ mod labels;
 mod large_headers;
 mod lengths;
 mod numbers;
+mod places;
 mod silence;
 mod untrusted;
 mod yaml;

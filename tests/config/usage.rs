@@ -30,7 +30,7 @@ fn a_weight_is_a_finite_number_of_0_or_more() {
 }
 
 #[test]
-fn a_fair_unit_is_one_of_its_words_and_needs_turns() {
+fn what_concerns_clients_needs_them_told_apart_and_a_fair_unit_is_one_of_its_words() {
     assert_mistakes(
         "dominions: [{id: d, fair_unit: bytes}]",
         &[("dominions[0].fair_unit", r#""requests" or "tokens""#)],
@@ -38,5 +38,9 @@ fn a_fair_unit_is_one_of_its_words_and_needs_turns() {
     assert_mistakes(
         "dominions: [{id: d, fair_scheduling: false, fair_unit: tokens}]",
         &[("dominions[0].fair_unit", "no effect")],
+    );
+    assert_mistakes(
+        "dominions: [{id: d, fair_scheduling: false, max_queue_per_client: 8}]",
+        &[("dominions[0].max_queue_per_client", "no effect")],
     );
 }

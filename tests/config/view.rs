@@ -153,7 +153,7 @@ fn dominions_and_workers_say_what_their_keys_say() {
         "\
 dominions:
   - {id: pool, max_concurrency: 4, max_queue: 9, policy: reject, enforce: false, fair_scheduling: false}
-  - {id: gpu, kind: local, fair_unit: tokens, vram_gb: 24}
+  - {id: gpu, kind: local, max_queue_per_client: 7, fair_unit: tokens, vram_gb: 24}
 default_dominion: gpu
 endpoints:
   - {id: x}
@@ -173,6 +173,7 @@ read_ahead_total_bytes: 2
     );
     assert_eq!((pool.kind(), pool.policy()), ("remote", "reject"));
     assert_eq!((pool.max_concurrency(), pool.max_queue()), (Some(4), 9));
+    assert_eq!(pool.max_queue_per_client(), None);
     assert_eq!(
         (pool.fair_scheduling(), pool.fair_unit()),
         (false, "requests")
@@ -182,6 +183,7 @@ read_ahead_total_bytes: 2
         (1, "local", "queue")
     );
     assert_eq!((gpu.max_concurrency(), gpu.fair_unit()), (None, "tokens"));
+    assert_eq!(gpu.max_queue_per_client(), Some(7));
     assert_eq!(
         config.default_dominion().map(|dominion| dominion.id()),
         Some("gpu")

@@ -131,6 +131,13 @@ const CASES: &[Case] = &[
         story: arrives,
     },
     Case {
+        outcome: "rejected_total,code=\"client_queue_limit\"",
+        class: "",
+        rest: "dominions: [{id: pool, kind: remote, max_concurrency: 1, max_queue_per_client: 1}]",
+        before: one_runs_and_one_waits,
+        story: arrives,
+    },
+    Case {
         outcome: "rejected_total,code=\"policy_class_queue_limit\"",
         class: "request_queue_limit_per_worker: 1",
         rest: ONE_SLOT,
@@ -256,7 +263,7 @@ fn the_table_has_every_code_that_a_class_can_have() {
     let mut codes: Vec<String> = ledger.values().into_keys().filter_map(code).collect();
     codes.sort();
     codes.dedup();
-    assert_eq!(codes.len(), 10);
+    assert_eq!(codes.len(), 11);
     // The two that other tests here are about.
     codes.retain(|code| code != "request_body_error" && code != "invalid_queue_header");
     for code in codes {

@@ -68,7 +68,7 @@ fn every_series_is_there_from_the_start_and_counts_nothing() {
     };
     assert_eq!(classes("hold_seconds"), 9);
     assert_eq!(classes("wait_seconds"), 9);
-    assert_eq!(classes("rejected_total"), (9 + 1) * 10);
+    assert_eq!(classes("rejected_total"), (9 + 1) * 11);
     assert_eq!(classes("cancelled_total"), 9 * 3);
     let large = "dominion=\"pool\",profile=\"org/large\",class=\"chat\"";
     let quantum = format!("policy_queue_quantum_tokens{{{large}}}");

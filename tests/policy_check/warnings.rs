@@ -183,4 +183,19 @@ fn dominions_that_cannot_do_what_they_say() {
         ],
     );
     assert_warnings("limits-reached", &policy(20), "1000", &["nothing"]);
+    let per_client = |limit| {
+        policy(20).replace(
+            "max_queue: 20",
+            &format!("max_queue: 20, max_queue_per_client: {limit}"),
+        )
+    };
+    assert_warnings(
+        "clients",
+        &per_client(20),
+        "1000",
+        &[
+            "dominions[0].max_queue_per_client: is 20, which is never reached: max_queue lets 20 of all clients wait",
+        ],
+    );
+    assert_warnings("clients-reached", &per_client(19), "1000", &["nothing"]);
 }

@@ -100,6 +100,14 @@ fn cases() -> Vec<Case> {
             error: server_error("queue_full"),
             message: "pool",
         },
+        Case {
+            yaml: NARROW.replace("max_queue", "max_queue_per_client"),
+            queued: vec![get("queued"), get("queued")],
+            request: get("refused"),
+            status: 429,
+            error: json!({"type": "rate_limit_error", "code": "client_queue_limit", "param": null}),
+            message: "pool",
+        },
         class_limit("request_queue_limit_per_worker: 1", "requests", 2, 2),
         class_limit(
             "raw_isl_token_queue_limit_per_worker: 30",

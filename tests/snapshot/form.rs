@@ -49,6 +49,7 @@ endpoints: [{id: w, dominion: pool}]
             "in_use",
             "waiting",
             "max_queue",
+            "max_queue_per_client",
             "oldest_wait_ms",
             "burst",
             "cursor",
@@ -106,6 +107,7 @@ endpoints: [{id: w, dominion: pool}]
         sorted([
             "queue_rejected",
             "queue_full",
+            "client_queue_limit",
             "policy_class_queue_limit",
             "queue_timeout",
             "queue_unavailable",

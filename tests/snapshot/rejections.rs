@@ -160,6 +160,7 @@ fn every_code_has_a_place_and_an_unknown_one_has_none() {
         [
             "queue_rejected",
             "queue_full",
+            "client_queue_limit",
             "policy_class_queue_limit",
             "queue_timeout",
             "queue_unavailable",

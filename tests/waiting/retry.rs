@@ -200,6 +200,7 @@ async fn each_answer_that_is_worth_retrying_says_when_and_no_other_does() {
         )
     };
     let queue = dominion("max_queue: 1");
+    let own = dominion("max_queue_per_client: 1");
     let reject = dominion("policy: reject");
     let limited = chat("request_queue_limit_per_worker: 0", &queue);
     let short_hold = chat("max_hold_ms: 10", &queue);
@@ -212,6 +213,7 @@ profiles: [{name: only-small, models: [small]}]
     for (code, yaml, before, request, retry) in [
         ("queue_rejected", &*reject, 1, refused(), true),
         ("queue_full", &queue, 2, refused(), true),
+        ("client_queue_limit", &own, 2, refused(), true),
         ("policy_class_queue_limit", &limited, 1, refused(), true),
         (
             "queue_timeout",

@@ -31,9 +31,11 @@ profiles: [{name: none, models: []}]
     let limited = chat("request_queue_limit_per_worker: 0", dominion);
     let short = chat("max_hold_ms: 10", dominion);
     let refused = || get("refused");
-    let cases: [(&str, &str, usize, http::Request<NoBody>, u16); 9] = [
+    let own = dominion.replace("max_queue:", "max_queue_per_client:");
+    let cases: [(&str, &str, usize, http::Request<NoBody>, u16); 10] = [
         ("queue_rejected", reject, 1, refused(), 429),
         ("queue_full", dominion, 2, refused(), 503),
+        ("client_queue_limit", &own, 2, refused(), 429),
         ("policy_class_queue_limit", &limited, 1, refused(), 529),
         (
             "queue_timeout",

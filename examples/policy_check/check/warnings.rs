@@ -175,6 +175,14 @@ impl Found<'_> {
                 "is false: what its limits would do is counted, and nobody waits or is turned away";
             return self.warn(format!("{path}.enforce"), message.to_owned());
         }
+        let max_queue = dominion.max_queue();
+        let per_client = dominion.max_queue_per_client();
+        if let Some(per_client) = per_client.filter(|&per_client| per_client >= max_queue) {
+            let message = format!(
+                "is {per_client}, which is never reached: max_queue lets {max_queue} of all clients wait"
+            );
+            self.warn(format!("{path}.max_queue_per_client"), message);
+        }
         let waits = dominion.policy() == "queue";
         let slots = dominion.max_concurrency();
         let thresholds = ring.classes.iter().any(|class| has_threshold(*class));
@@ -182,7 +190,6 @@ impl Found<'_> {
             let message = "is absent, and no class has a busy threshold: nobody ever waits there";
             self.warn(format!("{path}.max_concurrency"), message.to_owned());
         } else if let Some(room) = ring.class_limits(self.config).filter(|_| waits) {
-            let max_queue = dominion.max_queue();
             if room < max_queue as u128 {
                 let message = format!(
                     "is {max_queue}, which is never reached: the limits of the classes let {room} wait"

@@ -9,9 +9,10 @@ use super::policies::Policy;
 use crate::stage::Answer;
 
 /// The documented answers: code, status and type.
-const ANSWERS: [(&str, u16, &str); 10] = [
+const ANSWERS: [(&str, u16, &str); 11] = [
     ("queue_rejected", 429, "rate_limit_error"),
     ("queue_full", 503, "server_error"),
+    ("client_queue_limit", 429, "rate_limit_error"),
     ("policy_class_queue_limit", 529, "overloaded_error"),
     ("queue_timeout", 503, "server_error"),
     ("queue_unavailable", 503, "server_error"),

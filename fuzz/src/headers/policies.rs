@@ -85,7 +85,7 @@ policy_classes:
   - {name: pro, policy_family: pro, cache_bucket: all, quantum: 512, hold_until: first_byte, prefill_until: headers, prefill_busy_threshold: 100}
   - {name: batch, quantum: 16, max_queue_wait_ms: 18446744073709551615, max_hold_ms: 18446744073709551615, output_token_weight: 1}
 dominions:
-  - {id: fair, kind: remote, max_concurrency: 1, max_queue: 4, fair_unit: tokens}
+  - {id: fair, kind: remote, max_concurrency: 1, max_queue: 4, max_queue_per_client: 2, fair_unit: tokens}
   - {id: gpu, kind: local, max_concurrency: 1, policy: reject, vram_gb: 8}
 endpoints:
   - {id: w1, dominion: fair, models: [m1, m2]}

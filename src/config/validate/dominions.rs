@@ -113,9 +113,16 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
     );
     let enforce = numbers::flag(found, path.key("enforce"), raw.enforce);
     let fair_scheduling = numbers::flag(found, path.key("fair_scheduling"), raw.fair_scheduling);
-    if fair_scheduling == Some(false) && raw.fair_unit.is_some() {
-        let message = "has no effect: clients take no turns with `fair_scheduling: false`";
-        found.report(path.key("fair_unit"), message);
+    if fair_scheduling == Some(false) {
+        let message = "has no effect: clients are not told apart with `fair_scheduling: false`";
+        for (key, is_set) in [
+            ("fair_unit", raw.fair_unit.is_some()),
+            ("max_queue_per_client", raw.max_queue_per_client.is_some()),
+        ] {
+            if is_set {
+                found.report(path.key(key), message);
+            }
+        }
     }
     let dominion = Dominion {
         id,
@@ -127,6 +134,11 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
         ),
         max_queue: numbers::positive_size(found, path.key("max_queue"), raw.max_queue)
             .unwrap_or(DEFAULT_MAX_QUEUE),
+        max_queue_per_client: numbers::positive_size(
+            found,
+            path.key("max_queue_per_client"),
+            raw.max_queue_per_client,
+        ),
         reject,
         enforce: enforce.unwrap_or(true),
         fair_scheduling: fair_scheduling.unwrap_or(true),

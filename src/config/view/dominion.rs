@@ -55,6 +55,11 @@ impl<'a> DominionView<'a> {
         self.get().max_queue
     }
 
+    /// Those of them that may be of one client; none: all.
+    pub fn max_queue_per_client(self) -> Option<usize> {
+        self.get().max_queue_per_client
+    }
+
     /// What becomes of a request that cannot start at once: `queue`, or `reject` where nobody waits.
     pub fn policy(self) -> &'static str {
         if self.get().reject { "reject" } else { "queue" }

@@ -127,6 +127,13 @@ impl State {
         let Arrival {
             class, snapshot, ..
         } = *arrival;
+        // First of the limits: it is the one that a client can do something about.
+        let reached = |&max: &usize| self.clients.waiting(arrival.client) >= max;
+        if let Some(max_queue_per_client) = self.max_queue_per_client.filter(reached) {
+            return Err(Refusal::ClientLimit {
+                max_queue_per_client,
+            });
+        }
         self.check_limits(class)?;
         if let Some(max_queue) = self.max_queue.filter(|&max| self.schedule.len() >= max) {
             return Err(Refusal::Full { max_queue });

@@ -49,6 +49,7 @@ pub(super) struct State {
     pub(super) in_use: usize,
     pub(super) max_concurrency: Option<usize>,
     pub(super) max_queue: Option<usize>,
+    pub(super) max_queue_per_client: Option<usize>,
     /// `policy: reject`.
     pub(super) reject: bool,
     pub(super) fair: bool,
@@ -135,6 +136,7 @@ impl State {
             in_use: 0,
             max_concurrency: limits.and_then(|dominion| dominion.max_concurrency),
             max_queue: limits.map(|dominion| dominion.max_queue),
+            max_queue_per_client: limits.and_then(|dominion| dominion.max_queue_per_client),
             reject: limits.is_some_and(|dominion| dominion.reject),
             fair: limits.is_some_and(|dominion| dominion.fair_scheduling),
             classes: policy.classes.iter().map(ClassRules::new).collect(),

@@ -98,6 +98,11 @@ const KEYS: &[(&str, &str, &str)] = &[
         "~ dominions.pool.max_queue: 20 -> 21",
     ),
     (
+        "max_queue_per_client: 5, ",
+        "",
+        "~ dominions.pool.max_queue_per_client: 5 -> unlimited",
+    ),
+    (
         "fair_unit: tokens",
         "fair_unit: requests",
         "~ dominions.pool.fair_unit: tokens -> requests",
@@ -389,7 +394,7 @@ fn every_status_of_the_readme_is_compared_with_its_default() {
         Some((status, cells.next()?.trim_matches('`')))
     });
     let rows: BTreeSet<_> = rows.collect();
-    assert_eq!(rows.len(), 10);
+    assert_eq!(rows.len(), 11);
     for (default, code) in rows {
         let status = |status| format!("statuses: {{{code}: {status}}}");
         assert_changes("", &status(default), &[]);

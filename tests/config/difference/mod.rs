@@ -40,7 +40,7 @@ models:
       - {name: e, policy_family: g, cache_bucket: all, quantum: 5, max_queue_wait_ms: 16}
       - {name: h, policy_family: g, cache_bucket: most, quantum: 5, max_queue_wait_ms: 16}
 dominions:
-  - {id: pool, kind: remote, max_concurrency: 4, max_queue: 20, fair_unit: tokens}
+  - {id: pool, kind: remote, max_concurrency: 4, max_queue: 20, max_queue_per_client: 5, fair_unit: tokens}
   - {id: gpu, kind: local, policy: reject, enforce: false, fair_scheduling: false, vram_gb: 24}
   - {id: idle}
 endpoints:

@@ -10,7 +10,7 @@ fn zeros_and_negatives_where_they_mean_nothing() {
             &with_class(&format!("quantum: {value}")),
             &[("policy_classes[0].quantum", &gist)],
         );
-        for key in ["max_concurrency", "max_queue"] {
+        for key in ["max_concurrency", "max_queue", "max_queue_per_client"] {
             assert_mistakes(
                 &format!("dominions: [{{id: a, {key}: {value}}}]"),
                 &[(&format!("dominions[0].{key}"), &gist)],
