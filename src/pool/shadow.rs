@@ -38,6 +38,7 @@ pub(super) struct Shadow {
     claims: HashMap<ClaimId, Claim>,
     /// The claims of those who wait, by waiter.
     waiting: HashMap<usize, ClaimId>,
+    /// What the claims have before them. Nothing of those that are gone.
     due: BTreeSet<(Instant, ClaimId, Event)>,
 }
 
@@ -54,6 +55,8 @@ struct Claim {
     first_byte: Option<Duration>,
     /// How long it took, and how it ended, once it is over.
     over: Option<(Duration, Stage)>,
+    /// What of it is among all that comes due, by event, so that it is found when the claim goes.
+    due: [Option<Instant>; Event::ALL.len()],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +77,15 @@ enum Event {
     End,
     HoldExpires,
     WaitExpires,
+}
+
+impl Event {
+    const ALL: [Self; 4] = [
+        Self::FirstByte,
+        Self::End,
+        Self::HoldExpires,
+        Self::WaitExpires,
+    ];
 }
 
 impl Shadow {
@@ -104,20 +116,19 @@ impl Shadow {
         let entered = self
             .state
             .enter(epoch, generation, arrival, &mut WakeList::default());
-        let place = match entered {
+        let (place, wait_expires) = match entered {
             Err(_) => return false,
-            Ok(Entered::Started { assigned, .. }) => Place::Running {
-                worker: assigned.index,
-                class: Some(arrival.class),
-                since: now,
-            },
-            Ok(Entered::Parked {
-                waiter, deadline, ..
-            }) => {
+            Ok(Entered::Started { assigned, .. }) => {
+                let running = Place::Running {
+                    worker: assigned.index,
+                    class: Some(arrival.class),
+                    since: now,
+                };
+                (running, None)
+            }
+            Ok(Entered::Parked { waiter, deadline }) => {
                 self.waiting.insert(waiter, id);
-                let expires = deadline.map(|deadline| (deadline, id, Event::WaitExpires));
-                self.due.extend(expires);
-                Place::Waiting(waiter)
+                (Place::Waiting(waiter), deadline)
             }
         };
         let class = &self.state.policy.classes[arrival.class];
@@ -132,9 +143,11 @@ impl Shadow {
                 prefill: true,
                 first_byte: None,
                 over: None,
+                due: Default::default(),
             },
         );
-        self.schedule_expiry(id);
+        self.plan(id, wait_expires, Event::WaitExpires);
+        self.plan_expiry(id);
         self.settle(now);
         true
     }
@@ -145,7 +158,7 @@ impl Shadow {
             let after = now.saturating_duration_since(claim.arrived);
             claim.first_byte = Some(after);
             if let Place::Running { since, .. } = claim.place {
-                self.due.extend(later(since, after, id, Event::FirstByte));
+                self.plan(id, since.checked_add(after), Event::FirstByte);
             }
         }
         self.play(now);
@@ -161,7 +174,7 @@ impl Shadow {
         match claim.place {
             // Its client went away, and would have in the queue.
             Place::Waiting(waiter) if gone => {
-                self.claims.remove(&id);
+                self.forget(id);
                 self.waiting.remove(&waiter);
                 self.state.clock = Some(now);
                 drop(self.state.leave(waiter, None, &mut WakeList::default()));
@@ -175,7 +188,7 @@ impl Shadow {
             Place::Running { since, .. } => {
                 let took = now.saturating_duration_since(claim.arrived);
                 claim.over = Some((took, stage));
-                self.due.extend(later(since, took, id, Event::End));
+                self.plan(id, since.checked_add(took), Event::End);
                 self.play(now);
             }
         }
@@ -241,7 +254,7 @@ impl Shadow {
     }
 
     fn end(&mut self, at: Instant, id: ClaimId, ending: Ending) {
-        let Some(claim) = self.claims.remove(&id) else {
+        let Some(claim) = self.forget(id) else {
             return;
         };
         let Place::Running {
@@ -284,7 +297,7 @@ impl Shadow {
         };
         self.state.clock = Some(at);
         drop(self.state.expire(waiter, &mut WakeList::default()));
-        self.claims.remove(&id);
+        self.forget(id);
         self.waiting.remove(&waiter);
         self.settle(at);
     }
@@ -301,7 +314,7 @@ impl Shadow {
                 _ => None,
             };
             let (Some((worker, class)), Some(claim)) = (granted, self.claims.get_mut(&id)) else {
-                self.claims.remove(&id);
+                self.forget(id);
                 continue;
             };
             claim.place = Place::Running {
@@ -310,23 +323,42 @@ impl Shadow {
                 since: at,
             };
             let (first_byte, over) = (claim.first_byte, claim.over);
-            let first_byte = first_byte.and_then(|after| later(at, after, id, Event::FirstByte));
-            let over = over.and_then(|(after, _)| later(at, after, id, Event::End));
-            self.due.extend(first_byte.into_iter().chain(over));
-            self.schedule_expiry(id);
+            let since_then = |after| at.checked_add(after);
+            self.plan(id, first_byte.and_then(since_then), Event::FirstByte);
+            let over = over.and_then(|(after, _)| since_then(after));
+            self.plan(id, over, Event::End);
+            self.plan_expiry(id);
         }
     }
 
-    fn schedule_expiry(&mut self, id: ClaimId) {
-        if let Some(Claim {
+    fn plan_expiry(&mut self, id: ClaimId) {
+        if let Some(&Claim {
             place: Place::Running { since, .. },
             max_hold: Some(hold),
             ..
         }) = self.claims.get(&id)
         {
-            self.due
-                .extend(later(*since, *hold, id, Event::HoldExpires));
+            self.plan(id, since.checked_add(hold), Event::HoldExpires);
         }
+    }
+
+    /// Has something come due for a claim, if there is a time for it.
+    fn plan(&mut self, id: ClaimId, at: Option<Instant>, event: Event) {
+        if let Some((claim, at)) = self.claims.get_mut(&id).zip(at) {
+            claim.due[event as usize] = Some(at);
+            self.due.insert((at, id, event));
+        }
+    }
+
+    /// Lets go of a claim, and of all that would come due for it. O(log n).
+    fn forget(&mut self, id: ClaimId) -> Option<Claim> {
+        let claim = self.claims.remove(&id)?;
+        for (event, at) in Event::ALL.into_iter().zip(claim.due) {
+            if let Some(at) = at {
+                self.due.remove(&(at, id, event));
+            }
+        }
+        Some(claim)
     }
 }
 
@@ -337,18 +369,61 @@ enum Ending {
     Revoked,
 }
 
-fn later(
-    since: Instant,
-    after: Duration,
-    id: ClaimId,
-    event: Event,
-) -> Option<(Instant, ClaimId, Event)> {
-    since.checked_add(after).map(|at| (at, id, event))
-}
-
 impl State {
     /// The shadow, if a request of this name is followed in it.
     pub(super) fn shadow_of(&mut self, claim: ClaimId) -> Option<&mut Shadow> {
         self.shadow.as_deref_mut().filter(|_| claim != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::{Entrance, Pool, Wanted};
+
+    const POLICY: &str = "
+default_policy_family: a
+uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
+policy_classes:
+  - {name: a, policy_family: a, cache_bucket: all, quantum: 1, max_hold_ms: 1000000, max_queue_wait_ms: 1000000}
+dominions: [{id: pool, max_concurrency: 1, max_queue: 2, enforce: false}]
+";
+
+    fn enter(pool: &Arc<Pool>) -> Entrance {
+        pool.enter(&Arrival {
+            class: 0,
+            snapshot: Snapshot::new(1, 0),
+            strict_priority: 0,
+            priority_jump: 0.0,
+            client: None,
+            hint: None,
+            wanted: Wanted::default(),
+            max_queue_wait: None,
+        })
+    }
+
+    /// How many are followed, and how much is to come due for them.
+    fn sizes(pool: &Pool) -> (usize, usize) {
+        let state = pool.lock();
+        let shadow = state.shadow.as_ref().unwrap();
+        assert!(shadow.waiting.len() <= shadow.claims.len());
+        (shadow.claims.len(), shadow.due.len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_comes_due_for_a_request_that_is_gone() {
+        let policy: PolicyConfig = POLICY.parse().unwrap();
+        let pool = Pool::new(Arc::new(policy), Some(0));
+        for _ in 0..100 {
+            drop(enter(&pool));
+        }
+        assert_eq!(sizes(&pool), (0, 0), "their holds would last on");
+        let running = enter(&pool);
+        for _ in 0..100 {
+            drop([enter(&pool), enter(&pool)]);
+        }
+        assert_eq!(sizes(&pool), (1, 1), "and so would the waits of these");
+        drop(running);
+        assert_eq!(sizes(&pool), (0, 0));
     }
 }
