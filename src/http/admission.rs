@@ -12,8 +12,10 @@ use crate::{
 ///
 /// A request that a handler sends through the same dominion, with these extensions, does not queue
 /// again: it runs on its parent's slot, and on the worker of that slot too if it may go there; if
-/// not, on another one that it may go to, which does not count it. So a handler that calls back through
-/// the layer cannot wait for itself, through however many dominions and layers it does so.
+/// not, on another one that it may go to, busy or not, which counts it for as long as it runs. (Should
+/// that be a local model that a change of profile unloads, it ends, and its parent does not.) So a
+/// handler that calls back through the layer cannot wait for itself, through however many dominions
+/// and layers it does so.
 ///
 /// Requests that the key `bypass` lets past have none, nor have those without a class where nothing is
 /// enforced: a handler of both takes an `Option` of it.

@@ -324,14 +324,6 @@ impl Core {
             tolerations: facts.tolerations,
             preferred: None,
         };
-        let parent: Option<&Admission> = request.extensions().get();
-        if let Some(share) = parent.and_then(|parent| parent.share_in(pool)) {
-            let Some(worker) = share.worker_for(&wanted) else {
-                return self.unplaced_in(Reason::NoEligibleWorker, dominion);
-            };
-            self.common.elsewhere.nested();
-            return Ok(Entered::Go(Slot::Parents(share, worker)));
-        }
         let workers = if K::ASKED {
             pool.worker_ids(&wanted)
         } else {
@@ -341,6 +333,15 @@ impl Core {
         wanted.preferred = found.map(|(worker, _)| worker);
         let cached = facts.cached_tokens.or(found.map(|(_, tokens)| tokens));
         let snapshot = Snapshot::new(facts.raw_tokens, cached.unwrap_or(0));
+
+        let parent: Option<&Admission> = request.extensions().get();
+        if let Some(share) = parent.and_then(|parent| parent.share_in(pool)) {
+            let Some(visit) = share.visit(&wanted, snapshot) else {
+                return self.unplaced_in(Reason::NoEligibleWorker, dominion);
+            };
+            self.common.elsewhere.nested();
+            return Ok(Entered::Go(Slot::Parents(visit, share)));
+        }
 
         let class = policy.class_of(facts.model, facts.policy, snapshot.uncached());
         let entrance = pool.enter(&Arrival {

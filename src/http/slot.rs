@@ -10,8 +10,8 @@ use std::{
 
 use super::Admission;
 use crate::{
-    config::{HoldUntil, PrefillUntil, Worker},
-    pool::{Grant, Permit, Prefill, Revoked, Share, Stage},
+    config::{HoldUntil, PrefillUntil},
+    pool::{Grant, Permit, Prefill, Revoked, Share, Stage, Visit},
 };
 
 /// The claim of a running request.
@@ -20,9 +20,9 @@ pub(super) enum Slot {
     /// Its own permit.
     Own(Permit),
     /// A share of its parent's: it was sent, with the parent's extensions, by a handler that runs
-    /// under the same dominion, and must not wait for the slot that the handler has. With its worker,
-    /// where that is another than its parent's.
-    Parents(Share, Option<Arc<Worker>>),
+    /// under the same dominion, and must not wait for the slot that the handler has. With its
+    /// place at another worker than its parent's, if it is at one, which it leaves before the slot.
+    Parents(Option<Box<Visit>>, Share),
     /// Its prefill: the slot went back with the head.
     Prefill(Prefill),
     /// Nothing: it bypasses the policy, or all was given back.
@@ -34,7 +34,7 @@ impl Slot {
     pub(super) fn grant(&self) -> Option<&Arc<Grant>> {
         match self {
             Self::Own(permit) => Some(permit.grant()),
-            Self::Parents(share, _) => Some(share.grant()),
+            Self::Parents(_, share) => Some(share.grant()),
             Self::Prefill(_) | Self::None => None,
         }
     }
@@ -42,7 +42,7 @@ impl Slot {
     /// What its request is told.
     pub(super) fn admission(&self) -> Option<Admission> {
         let elsewhere = match self {
-            Self::Parents(_, elsewhere) => elsewhere.clone(),
+            Self::Parents(Some(visit), _) => visit.worker().cloned(),
             _ => None,
         };
         Some(Admission::new(Arc::clone(self.grant()?), elsewhere))
@@ -56,7 +56,7 @@ impl Slot {
         }
     }
 
-    /// Ready once the slot was taken back; whoever runs under it must stop then.
+    /// Ready once the slot was taken back, or its worker's model unloaded; whoever runs under it must stop then.
     #[inline]
     pub(super) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<(Revoked, &Grant)> {
         match self {
@@ -64,7 +64,11 @@ impl Slot {
                 let revoked = permit.poll_revoked(cx);
                 revoked.map(|revoked| (revoked, &**permit.grant()))
             }
-            Self::Parents(..) | Self::Prefill(_) | Self::None => Poll::Pending,
+            Self::Parents(Some(visit), share) => {
+                let revoked = visit.poll_revoked(cx);
+                revoked.map(|revoked| (revoked, &**share.grant()))
+            }
+            Self::Parents(None, _) | Self::Prefill(_) | Self::None => Poll::Pending,
         }
     }
 
@@ -107,8 +111,15 @@ impl Slot {
 
     /// The head of the response came; the answer is what is left to hold.
     pub(super) fn after_head(self) -> Self {
-        let Self::Own(permit) = self else {
-            return self;
+        let permit = match self {
+            Self::Own(permit) => permit,
+            Self::Parents(Some(mut visit), share) => {
+                if share.grant().class().prefill_until == PrefillUntil::Headers {
+                    visit.end_prefill();
+                }
+                return Self::Parents(Some(visit), share);
+            }
+            other => return other,
         };
         let class = permit.grant().class();
         permit.grant().reach(match class.hold_until {
@@ -145,7 +156,11 @@ impl Slot {
                 prefill.end();
                 true
             }
-            Self::Parents(..) | Self::None => false,
+            Self::Parents(Some(visit), _) => {
+                visit.end_prefill();
+                false
+            }
+            Self::Parents(None, _) | Self::None => false,
         };
         if over {
             self.end(Stage::Completed);

@@ -281,6 +281,7 @@ impl State {
                 self.revoke(grant, Revoked::ProfileSwitch, wakes);
             }
         }
+        self.end_unselected_visits(wakes);
         self.changed(flipped, wakes);
         running
     }

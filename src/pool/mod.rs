@@ -38,6 +38,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod ticket;
+mod visit;
 mod waiter;
 mod wake;
 mod workers;
@@ -61,6 +62,7 @@ pub(crate) use self::{
     revocation::Revoked,
     tally::{Code, Stage},
     ticket::Ticket,
+    visit::Visit,
     wake::WakeList,
     workers::Condition,
 };

@@ -10,7 +10,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Pool, Wanted,
+    Pool,
     alarm::Alarm,
     meter::Stopwatch,
     output::Output,
@@ -328,11 +328,7 @@ impl Permit {
             let reason = revocation.reason();
             return Poll::Ready(reason.unwrap_or(Revoked::HoldExpired));
         }
-        if revocation.reason().is_none() {
-            drop(revocation.watch(cx.waker().clone()));
-        }
-        // Looked at after the waker is in place, so that a revocation in between is not missed.
-        revocation.reason().map_or(Poll::Pending, Poll::Ready)
+        revocation.poll(cx)
     }
 }
 
@@ -372,16 +368,6 @@ impl Drop for Share {
 }
 
 impl Share {
-    /// The worker of a request that runs on the slot, if it is another one's than the slot's: the
-    /// least loaded, where the request may not go to that. None if it may go to none.
-    pub(crate) fn worker_for(&self, wanted: &Wanted<'_>) -> Option<Option<Arc<Worker>>> {
-        let own = self.grant.assigned.index;
-        let state = self.grant.pool.lock();
-        let worker = state.workers.beside(own, wanted)?;
-        let elsewhere = (worker != own).then(|| state.workers.assigned(worker).worker);
-        Some(elsewhere.flatten())
-    }
-
     pub(crate) fn grant(&self) -> &Arc<Grant> {
         &self.grant
     }

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, PoisonError, Weak},
-    task::Waker,
+    task::{Context, Poll, Waker},
 };
 
 use slab::Slab;
@@ -71,8 +71,17 @@ impl Revocation {
             .take()
     }
 
+    /// Ready once it is revoked.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Revoked> {
+        if self.reason().is_none() {
+            drop(self.watch(cx.waker().clone()));
+        }
+        // Looked at after the waker is in place, so that a revocation in between is not missed.
+        self.reason().map_or(Poll::Pending, Poll::Ready)
+    }
+
     /// Has `waker` woken on a revocation that comes later; the answer is the one it replaces.
-    pub(super) fn watch(&self, waker: Waker) -> Option<Waker> {
+    fn watch(&self, waker: Waker) -> Option<Waker> {
         self.waker
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -7,7 +7,7 @@
 //! changes the dominion, or looks at it, first plays what has come due, moment by moment.
 //!
 //! How long requests take is as measured, so under the load that nobody holds back. What classes are
-//! charged for output is left out.
+//! charged for output is left out, and what requests load workers with that run on another's slot.
 
 use std::{
     collections::{BTreeSet, HashMap},

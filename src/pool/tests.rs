@@ -1,15 +1,18 @@
 //! A dominion under random operations, recounted after each.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, HashSet},
     sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use proptest::prelude::*;
 
+use self::visits::Visitor;
 use super::*;
 use crate::{config, schedule::deterministic};
+
+mod visits;
 
 const POLICY: &str = "
 default_policy_family: a
@@ -65,6 +68,12 @@ enum Operation {
     Finish(usize),
     Hold(usize),
     LetGo(usize),
+    /// A running request sends another one, for this worker or another one.
+    CallBack(usize, Option<&'static str>, u64),
+    /// The first byte of one that was sent so and runs at another worker.
+    VisitorsByte(usize),
+    /// Its end.
+    VisitorLeaves(usize),
     /// A running request looks whether it may go on.
     Look(usize),
     /// Milliseconds pass, and nobody is polled for it.
@@ -133,6 +142,10 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => which().prop_map(Operation::Finish),
         1 => which().prop_map(Operation::Hold),
         1 => which().prop_map(Operation::LetGo),
+        2 => (which(), prop::option::of(worker()), 0..20u64)
+            .prop_map(|(which, worker, tokens)| Operation::CallBack(which, worker, tokens)),
+        1 => which().prop_map(Operation::VisitorsByte),
+        2 => which().prop_map(Operation::VisitorLeaves),
         2 => which().prop_map(Operation::Look),
         2 => (0..30u64).prop_map(Operation::Pass),
         1 => (worker(), model, any::<bool>())
@@ -160,6 +173,7 @@ struct World {
     running: Vec<Running>,
     /// Slots whose request is over and that somebody holds on to.
     held: Vec<Share>,
+    visitors: Vec<Visitor>,
     /// How many slots were in use when they were last counted.
     in_use: usize,
     /// Some policy had no turns of clients: those who waited then have lost their labels.
@@ -220,6 +234,22 @@ impl World {
             Operation::LetGo(which) => {
                 if let Some(index) = pick(which, self.held.len()) {
                     self.held.remove(index);
+                }
+            }
+            Operation::CallBack(which, worker, tokens) => {
+                let index = pick(which, self.running.len());
+                let share = index.and_then(|index| self.running[index].permit.grant().share());
+                let visitor = share.and_then(|share| Visitor::on(share, worker, tokens));
+                self.visitors.extend(visitor);
+            }
+            Operation::VisitorsByte(which) => {
+                if let Some(index) = pick(which, self.visitors.len()) {
+                    self.visitors[index].first_byte();
+                }
+            }
+            Operation::VisitorLeaves(which) => {
+                if let Some(index) = pick(which, self.visitors.len()) {
+                    self.visitors.remove(index);
                 }
             }
             Operation::Look(which) => {
@@ -384,12 +414,16 @@ impl World {
         );
 
         let running = self.running.iter().map(|running| running.permit.grant());
-        let held = self.held.iter().map(Share::grant);
-        let slots: BTreeSet<*const Grant> = running
+        let shared = self.visitors.iter().map(|visitor| &visitor.share);
+        let held = self.held.iter().chain(shared).map(Share::grant);
+        let slots: BTreeMap<*const Grant, u32> = running
             .chain(held)
             .filter(|grant| !is_revoked(grant))
-            .map(Arc::as_ptr)
+            .map(|grant| (Arc::as_ptr(grant), grant.assigned.index))
             .collect();
+        let mut in_flight = vec![0; audit.in_flight.len()];
+        let workers = slots.values().chain(audit.granted.values());
+        workers.for_each(|&worker| in_flight[worker as usize] += 1);
         assert_eq!(audit.in_use, slots.len() + granted.len(), "slots in use");
         let slots = state.max_concurrency.unwrap_or(usize::MAX);
         assert!(
@@ -420,7 +454,15 @@ impl World {
             let worker = audit.granted[&ticket.waiter()];
             prefill[worker as usize] += Snapshot::new(fields.raw, fields.cached).uncached();
         }
+        // Who is told to stop leaves once the lock is given back.
+        let mut told = Vec::new();
+        for (index, visitor) in self.visitors.iter().enumerate() {
+            if visitor.count(&state, &mut prefill, &mut in_flight) {
+                told.push(index);
+            }
+        }
         assert_eq!(audit.prefill, prefill, "prefill by worker");
+        assert_eq!(audit.in_flight, in_flight, "requests by worker");
 
         let mut labels = BTreeMap::new();
         let mut backlog = [(0, 0, 0); 4];
@@ -461,6 +503,10 @@ impl World {
             audit.timekeeper_queued.unwrap_or(!keeps_time),
             "one of those who wait keeps the time of the holds"
         );
+        drop(state);
+        for index in told.into_iter().rev() {
+            self.visitors.remove(index);
+        }
     }
 }
 
@@ -496,6 +542,7 @@ proptest! {
         }
         // Everybody leaves, in an order of their own.
         world.held.clear();
+        world.visitors.clear();
         world.parked.clear();
         world.recount(&pool);
         world.running.clear();
@@ -505,5 +552,6 @@ proptest! {
         let prefill: u64 = audit.prefill.iter().sum();
         prop_assert_eq!((audit.in_use, audit.queued, prefill), (0, 0, 0));
         prop_assert!(state.waiters.is_empty() && !audit.expires, "nothing is left behind");
+        prop_assert!(state.visits.is_empty(), "nobody visits");
     }
 }

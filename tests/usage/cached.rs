@@ -83,11 +83,19 @@ fn hall_of(yaml: &str, cache: &Cache) -> Hall {
 impl Hall {
     /// Where a request of 1,000 tokens goes: its class and worker.
     fn placed(&mut self, id: &str, hints: QueueHints) -> (String, String) {
+        self.placed_by(None, id, hints)
+    }
+
+    /// The same for one that a running request sends.
+    fn placed_by(&mut self, parent: Option<&str>, id: &str, hints: QueueHints) -> (String, String) {
         let hints = QueueHints {
             raw_isl_tokens: Some(1000),
             ..hints
         };
-        let request = Request::builder().uri(format!("/{id}")).extension(hints);
+        let mut request = Request::builder().uri(format!("/{id}")).extension(hints);
+        if let Some(parent) = parent {
+            request = request.extension(self.desk.admission(parent));
+        }
         let call = self.queue.call(request.body(NoBody::new()).unwrap());
         let mut call = Polled::new(call);
         assert!(call.poll().is_pending());
@@ -190,6 +198,23 @@ fn what_somebody_said_beats_the_cache_and_the_preference_stays() {
         ..QueueHints::default()
     };
     assert_eq!(hall.placed("said", said), at("uncached", "w2"));
+}
+
+#[test]
+fn a_request_that_may_not_go_to_its_parent_s_worker_goes_where_its_prompt_is() {
+    let cache = Cache::default();
+    let mut hall = hall(&cache);
+    let listed = |workers: &[&str]| QueueHints {
+        allowed_workers: Some(workers.iter().map(|id| (*id).to_owned()).collect()),
+        ..QueueHints::default()
+    };
+    hall.placed("parent", listed(&["w1"]));
+    *cache.has.lock().unwrap() = vec![("w1", 950), ("w3", 900)];
+    let mut nested = |id, listed| hall.placed_by(Some("parent"), id, listed).1;
+    assert_eq!(nested("its-parents", listed(&["w1", "w3"])), "w1");
+    assert_eq!(nested("elsewhere", listed(&["w2", "w3"])), "w3");
+    let prefill = hall.handle.usage().prefill_tokens;
+    assert_eq!(prefill, 1000 + 100, "what w3 has it does not read again");
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub(in crate::pool) struct Audit {
     pub(in crate::pool) refused: std::collections::BTreeSet<usize>,
     pub(in crate::pool) labels: usize,
     pub(in crate::pool) prefill: Vec<u64>,
+    /// Requests, by worker.
+    pub(in crate::pool) in_flight: Vec<u64>,
     /// Requests, raw tokens and cached tokens, by class.
     pub(in crate::pool) backlog: Vec<(u64, u64, u64)>,
     /// Heads that the gate lets through, each asked anew.
@@ -49,6 +51,7 @@ impl State {
             refused: self.waiters.iter().filter_map(refused).collect(),
             labels: self.clients.labels(),
             prefill: self.workers.prefill().collect(),
+            in_flight: self.workers.in_flight().collect(),
             backlog: (0..self.classes.len()).map(backlog).collect(),
             dispatchable: self.schedule.open_heads(&self.workers),
             workers_agree: self

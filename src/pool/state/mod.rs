@@ -23,6 +23,7 @@ use super::{
     shadow::{ClaimId, Shadow},
     shares::Shares,
     tally::{Code, Stage, Totals},
+    visit::Visits,
     waiter::{Asked, Status, Waiter},
     wake::WakeList,
     workers::{Assigned, Flipped, Parked, Workers},
@@ -64,6 +65,7 @@ pub(super) struct State {
     /// Arrivals so far; numbers them.
     arrivals: u64,
     pub(super) revocables: Revocables,
+    pub(super) visits: Visits,
     pub(super) timekeeper: Option<Timekeeper>,
     pub(super) drain: Drain,
     /// To be woken when no slot is in use.
@@ -147,6 +149,7 @@ impl State {
             meter: Meter::new(policy, dominion),
             arrivals: 0,
             revocables: Revocables::default(),
+            visits: Visits::default(),
             timekeeper: None,
             drain: Drain::default(),
             idle_watch: Vec::new(),

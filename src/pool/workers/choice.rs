@@ -22,13 +22,17 @@ impl Workers {
     }
 
     /// The worker of a request that runs on the slot of another one: the other's if it is one that
-    /// the request asks for, else the least loaded of those; none if it could go to none of them.
+    /// the request asks for, else of those the one that it prefers, or the least loaded; none if it
+    /// could go to none of them.
     pub(in crate::pool) fn beside(&self, other: u32, wanted: &Wanted<'_>) -> Option<u32> {
         let eligible = self.resolve(wanted)?;
         if self.members(&eligible).contains(&other) {
             return Some(other);
         }
-        self.least_of(self.open(&eligible))
+        let preferred = self
+            .open(&eligible)
+            .find(|&worker| eligible.preferred() == Some(worker));
+        preferred.or_else(|| self.least_of(self.open(&eligible)))
     }
 
     /// The workers that a request asks for, whether they take any or not.

@@ -461,6 +461,12 @@ impl Workers {
         self.workers.iter().map(|worker| fits(worker.prefill))
     }
 
+    /// The requests of each worker.
+    #[cfg(test)]
+    pub(super) fn in_flight(&self) -> impl Iterator<Item = u64> + '_ {
+        self.workers.iter().map(|worker| worker.in_flight)
+    }
+
     /// What a worker has, by index, removed or not.
     #[cfg(feature = "metrics")]
     pub(super) fn load_at(&self, index: usize) -> Option<WorkerLoad<'_>> {

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/hall.rs"]
+mod elsewhere;
+#[path = "../common/hall.rs"]
 mod hall;
 
 use std::{
@@ -258,55 +260,6 @@ endpoints: [{id: wa, dominion: a}, {id: wb, dominion: b}]
     assert_eq!(hall.state("late"), "waiting", "all of them are given back");
 }
 
-#[test]
-fn a_child_runs_on_its_parent_s_worker_only_if_it_may_go_there() {
-    let mut hall = Hall::new(
-        "
-dominions: [{id: pool, max_concurrency: 1}]
-endpoints:
-  - {id: w1, dominion: pool, models: [m, m1], base_url: http://one}
-  - {id: w2, dominion: pool, models: [m, m2], base_url: http://two}
-  - {id: w3, dominion: pool, models: [m2]}
-",
-    );
-    let listed = |workers: &[&str], hints: QueueHints| QueueHints {
-        allowed_workers: Some(workers.iter().map(|id| (*id).to_owned()).collect()),
-        ..hints
-    };
-    hall.send("parent", hall::hinted("parent", hall::model("m1")));
-    for (id, hints, worker) in [
-        ("anything", QueueHints::default(), Some("w1")),
-        ("its-models", hall::model("m"), Some("w1")),
-        ("another-model", hall::model("m2"), Some("w2")),
-        ("pinned", hall::pinned("w3"), Some("w3")),
-        (
-            "listed",
-            listed(&["w3", "w1"], hall::model("m")),
-            Some("w1"),
-        ),
-        ("narrowed", listed(&["w2"], hall::model("m")), Some("w2")),
-        ("nowhere", listed(&[], hall::model("m")), None),
-        ("contradiction", listed(&["w1"], hall::model("m2")), None),
-    ] {
-        let mut request = child(&hall, "parent", id);
-        request.extensions_mut().insert(hints);
-        hall.send(id, request);
-        if worker.is_none() {
-            assert_eq!(hall.state(id), "no_eligible_worker", "{id}");
-            continue;
-        }
-        assert_eq!(hall.worker(id).as_deref(), worker, "{id}");
-        let admission = hall.scene.desk.admission(id);
-        assert_eq!(admission.endpoint().map(|it| it.id()), worker, "{id}");
-    }
-    assert_eq!(hall.counts(), (1, 0), "on one slot, all of them");
-    hall.handle.drain_worker("w1", true).unwrap();
-    let request = child(&hall, "parent", "while-it-drains");
-    hall.send("while-it-drains", request);
-    let worker = hall.worker("while-it-drains");
-    assert_eq!(worker.as_deref(), Some("w1"), "what it has it finishes");
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_handler_below_two_layers_calls_back_through_both() {
     type Whole = BoxCloneSyncService<
@@ -426,30 +379,4 @@ async fn a_child_does_not_keep_the_slot_past_its_parent_s_longest_hold() {
     assert_eq!(hall.state("late"), "waiting", "nor can another one join in");
     hall.leave("child");
     assert_eq!(hall.counts(), (1, 1), "it had nothing left to give back");
-}
-
-#[test]
-fn a_child_that_no_worker_may_serve_is_turned_away_where_its_dominion_is_enforced() {
-    for (a, b, nested) in [
-        (true, false, "no_eligible_worker"),
-        (false, true, "running"),
-    ] {
-        let mut hall = Hall::new(&format!(
-            "
-dominions: [{{id: a, enforce: {a}, max_concurrency: 4}}, {{id: b, enforce: {b}}}]
-default_dominion: b
-endpoints: [{{id: w1, dominion: a, models: [m]}}, {{id: w2, dominion: a, models: [n]}}]
-"
-        ));
-        hall.send("parent", hall::hinted("parent", hall::pinned("w1")));
-        hall.handle.drain_worker("w2", true).unwrap();
-        let mut request = child(&hall, "parent", "nested");
-        request.extensions_mut().insert(hall::model("n"));
-        hall.send("nested", request);
-        assert_eq!(
-            hall.state("nested"),
-            nested,
-            "enforced in a: {a}, in b: {b}"
-        );
-    }
 }

@@ -1,0 +1,180 @@
+//! Requests at other workers than those of the slots that they run on.
+//!
+//! A request that a handler sends runs on the handler's slot, and may have to go to another worker
+//! than the slot's. It takes no slot; but at that worker it counts like any other for as long as it
+//! runs, so that the worker is known to be loaded, and ends when its model is unloaded.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use slab::Slab;
+
+use super::{
+    Pool, Share, Wanted,
+    revocation::{Revocation, Revoked},
+    state::State,
+    wake::WakeList,
+};
+use crate::{config::Worker, schedule::Snapshot};
+
+/// The visits of a dominion.
+#[derive(Debug, Default)]
+pub(super) struct Visits(Slab<Visiting>);
+
+#[derive(Debug)]
+struct Visiting {
+    /// None once it was told to leave: it counts nowhere any more.
+    worker: Option<u32>,
+    /// Uncached tokens that still load the worker.
+    prefill: u64,
+    /// The visit's own.
+    revocation: Option<Arc<Revocation>>,
+}
+
+impl Visiting {
+    /// Takes it off its worker: which that is, and what prefill it leaves there, in tokens.
+    fn leave(&mut self) -> Option<(u32, u64)> {
+        let worker = self.worker.take()?;
+        Some((worker, std::mem::take(&mut self.prefill)))
+    }
+}
+
+#[cfg(test)]
+impl Visits {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Where a visit counts; nowhere once it was told to leave.
+    pub(super) fn worker_of(&self, visit: &Visit) -> Option<u32> {
+        self.0[visit.key].worker
+    }
+}
+
+/// A request's place at another worker than that of its slot, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    pool: Arc<Pool>,
+    /// Its name among the pool's visits.
+    key: usize,
+    worker: Option<Arc<Worker>>,
+    /// Whether its first byte is to come.
+    prefill: bool,
+    /// Of a local model, which a change of profile may unload.
+    revocation: Option<Arc<Revocation>>,
+}
+
+impl Share {
+    /// The place of a request that runs on the slot, if it is at another worker than the slot's: the
+    /// one it prefers or the least loaded, where it may not go to that. None if it may go to none.
+    pub(crate) fn visit(
+        &self,
+        wanted: &Wanted<'_>,
+        snapshot: Snapshot,
+    ) -> Option<Option<Box<Visit>>> {
+        let pool = self.grant().pool();
+        let own = self.grant().assigned.index;
+        // Chosen and counted at once, so that no two are sent to a worker that has room for one.
+        pool.with_state(|state, _| {
+            let worker = state.workers.beside(own, wanted)?;
+            let elsewhere = worker != own;
+            Some(elsewhere.then(|| Box::new(state.visit(pool, worker, snapshot.uncached()))))
+        })
+    }
+}
+
+impl Visit {
+    /// What the policy says of the worker.
+    pub(crate) fn worker(&self) -> Option<&Arc<Worker>> {
+        self.worker.as_ref()
+    }
+
+    /// The first data frame came.
+    pub(crate) fn end_prefill(&mut self) {
+        if std::mem::replace(&mut self.prefill, false) {
+            let key = self.key;
+            self.pool
+                .with_state(|state, wakes| state.end_visit_prefill(key, wakes));
+        }
+    }
+
+    /// Ready once its model was unloaded; whoever runs there must stop then.
+    pub(crate) fn poll_revoked(&self, cx: &mut Context<'_>) -> Poll<Revoked> {
+        match &self.revocation {
+            Some(revocation) => revocation.poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let key = self.key;
+        // What the pool had of it is not the last of its revocation, which may hold a waker.
+        self.pool
+            .with_state(|state, wakes| state.end_visit(key, wakes));
+    }
+}
+
+impl State {
+    fn visit(&mut self, pool: &Arc<Pool>, worker: u32, uncached: u64) -> Visit {
+        let flipped = self.workers.start(worker, uncached);
+        // It may make the worker busy, never less so: nobody can go now who could not before.
+        self.recheck(flipped);
+        let assigned = self.workers.assigned(worker).worker;
+        let local = assigned.as_ref().is_some_and(|it| it.endpoint.is_none());
+        let revocation = local.then(|| Arc::new(Revocation::new(None)));
+        let key = self.visits.0.insert(Visiting {
+            worker: Some(worker),
+            prefill: uncached,
+            revocation: revocation.clone(),
+        });
+        Visit {
+            pool: Arc::clone(pool),
+            key,
+            worker: assigned,
+            prefill: true,
+            revocation,
+        }
+    }
+
+    fn end_visit_prefill(&mut self, key: usize, wakes: &mut WakeList) {
+        let visiting = self.visits.0.get_mut(key);
+        let left = visiting.and_then(|it| Some((it.worker?, std::mem::take(&mut it.prefill))));
+        if let Some((worker, prefill)) = left {
+            self.end_prefill(worker, prefill, wakes);
+        }
+    }
+
+    fn end_visit(&mut self, key: usize, wakes: &mut WakeList) {
+        let visiting = self.visits.0.try_remove(key);
+        if let Some((worker, prefill)) = visiting.and_then(|mut it| it.leave()) {
+            let flipped = self.workers.finish(worker, prefill);
+            self.recheck(flipped);
+            self.arbitrate(wakes);
+        }
+    }
+
+    /// Ends the visits at models that are not loaded any more; arbitration is left to the caller.
+    pub(super) fn end_unselected_visits(&mut self, wakes: &mut WakeList) {
+        let Self {
+            visits, workers, ..
+        } = self;
+        let mut left = Vec::new();
+        for (_, visiting) in &mut visits.0 {
+            let unselected = |worker| workers.is_unselected(worker);
+            if !visiting.worker.is_some_and(unselected) {
+                continue;
+            }
+            left.extend(visiting.leave());
+            let revocation = visiting.revocation.as_ref();
+            wakes.extend(revocation.and_then(|it| it.revoke(Revoked::ProfileSwitch)));
+        }
+        for (worker, prefill) in left {
+            let flipped = self.workers.finish(worker, prefill);
+            self.recheck(flipped);
+        }
+    }
+}
