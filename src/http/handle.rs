@@ -336,7 +336,8 @@ impl PolicyQueueHandle {
     /// removed is back if the policy has it. Workers that were [added](Self::add_worker) stay, unless
     /// the policy has their id, serves one of their models in another dominion or has not got their
     /// dominion. A dominion that was closed stays closed, a profile in force stays so. Where several
-    /// workers are equally loaded, those that a reload brought come last.
+    /// workers are equally loaded, those that a reload brought come last, unless so many were removed that
+    /// they come in the places of forgotten ones.
     ///
     /// The answer is what is different from the policy before.
     ///

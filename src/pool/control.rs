@@ -83,6 +83,7 @@ impl Pool {
                 if let Some(flipped) = state.workers.remove(id) {
                     state.refuse_stranded(wakes);
                     state.changed([flipped], wakes);
+                    state.forget_workers();
                 }
             });
             models.unwrap_or_default()
@@ -218,6 +219,15 @@ impl State {
     pub(super) fn refuse_stranded(&mut self, wakes: &mut WakeList) {
         for waiter in self.queued(|parked| !self.workers.any_left(&parked.eligible)) {
             self.refuse(waiter, Refused::NoEligibleWorker, wakes);
+        }
+    }
+
+    /// Forgets workers that were removed, once there are many of whom nobody knows any more.
+    pub(super) fn forget_workers(&mut self) {
+        if self.workers.is_crowded() {
+            let parked = self.schedule.entries().map(|entry| &entry.payload);
+            let named = parked.flat_map(|parked| parked.eligible.named()).collect();
+            self.workers.vacate(&named);
         }
     }
 

@@ -125,6 +125,17 @@ impl Eligible {
         }
     }
 
+    /// The workers that it names by their indices.
+    pub(super) fn named(&self) -> impl Iterator<Item = u32> + '_ {
+        let pinned = match self.among {
+            Among::Pinned(worker) => Some(worker),
+            Among::Group(_) => None,
+        };
+        let listed = self.listed().unwrap_or_default();
+        let named = pinned.into_iter().chain(listed.iter().copied());
+        named.chain(self.preferred())
+    }
+
     pub(super) fn tolerations(&self) -> &[Box<str>] {
         self.narrowed.as_ref().map_or(&[], |it| &it.tolerations)
     }

@@ -122,6 +122,11 @@ impl Grant {
             .is_ok()
     }
 
+    /// True once its holders have lost the slot.
+    pub(super) fn is_taken_back(&self) -> bool {
+        self.holders.load(Ordering::Acquire) >= TAKEN_BACK
+    }
+
     /// The prefill that ends with the slot, in tokens.
     pub(super) fn prefill_at_release(&self) -> u64 {
         if self.outlives.load(Ordering::Acquire) {

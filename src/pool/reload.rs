@@ -205,6 +205,7 @@ impl State {
             self.refuse_stranded(wakes);
         }
         self.arbitrate(wakes);
+        self.forget_workers();
     }
 
     /// The counts go with their classes; those of classes that are no more are kept together.

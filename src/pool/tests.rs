@@ -12,6 +12,7 @@ use self::visits::Visitor;
 use super::*;
 use crate::{config, schedule::deterministic};
 
+mod turnover;
 mod visits;
 
 const POLICY: &str = "
@@ -80,6 +81,8 @@ enum Operation {
     Pass(u64),
     AddWorker(&'static str, Option<&'static str>, bool),
     RemoveWorker(&'static str),
+    /// Many come and go.
+    TurnOver,
     /// Drained, overloaded or tainted, by the number; or not any more.
     SetCondition(&'static str, u8, bool),
     SetSlots(Option<usize>),
@@ -151,6 +154,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (worker(), model, any::<bool>())
             .prop_map(|(id, model, local)| Operation::AddWorker(id, model, local)),
         1 => worker().prop_map(Operation::RemoveWorker),
+        1 => Just(Operation::TurnOver),
         3 => (worker(), 0..3u8, any::<bool>())
             .prop_map(|(id, which, on)| Operation::SetCondition(id, which, on)),
         1 => prop::option::weighted(0.9, 1..6usize).prop_map(Operation::SetSlots),
@@ -178,6 +182,8 @@ struct World {
     in_use: usize,
     /// Some policy had no turns of clients: those who waited then have lost their labels.
     relabelled: bool,
+    /// Workers that came and went under names of their own.
+    strangers: usize,
 }
 
 /// True if the slot was taken back.
@@ -267,22 +273,12 @@ impl World {
             Operation::AddWorker(id, model, local) => {
                 let known = pool.lock().workers.index(id).is_some();
                 if !known {
-                    let endpoint = config::Endpoint {
-                        id: id.into(),
-                        protocol: None,
-                        base_url: None,
-                        api_key: None,
-                    };
-                    let worker = config::Worker {
-                        id: id.into(),
-                        dominion: Some(0),
-                        models: model.into_iter().map(str::to_owned).collect(),
-                        max_num_batched_tokens: local.then_some(10),
-                        endpoint: (!local).then(|| Arc::new(endpoint)),
-                    };
-                    pool.add_worker(Arc::new(worker)).wake_all();
+                    let models = model.as_slice();
+                    pool.add_worker(turnover::worker(id, models, local))
+                        .wake_all();
                 }
             }
+            Operation::TurnOver => self.turn_over(pool),
             Operation::RemoveWorker(id) => pool.remove_worker(id).1.wake_all(),
             Operation::SetCondition(id, which, on) => pool.set_condition(id, |it| match which {
                 0 => it.draining = on,
@@ -399,6 +395,7 @@ impl World {
     fn recount(&mut self, pool: &Pool) {
         let state = pool.lock();
         let audit = state.audit();
+        self.check_names(&state);
 
         let refused = |ticket: &Ticket| audit.refused.contains(&ticket.waiter());
         let (granted, queued): (Vec<_>, Vec<_>) = self

@@ -75,11 +75,13 @@ impl Share {
         snapshot: Snapshot,
     ) -> Option<Option<Box<Visit>>> {
         let pool = self.grant().pool();
-        let own = self.grant().assigned.index;
         // Chosen and counted at once, so that no two are sent to a worker that has room for one.
         pool.with_state(|state, _| {
+            let grant = self.grant();
+            // Without the slot it has no worker either: the index may be another one's by now.
+            let own = (!grant.is_taken_back()).then_some(grant.assigned.index);
             let worker = state.workers.beside(own, wanted)?;
-            let elsewhere = worker != own;
+            let elsewhere = own != Some(worker);
             Some(elsewhere.then(|| Box::new(state.visit(pool, worker, snapshot.uncached()))))
         })
     }

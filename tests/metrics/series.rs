@@ -8,6 +8,7 @@ use crate::{
     agree, hall,
     hall::{hinted, with},
     ledger::{Ledger, Value},
+    told,
 };
 
 pub(crate) const POLICY: &str = "
@@ -177,4 +178,31 @@ fn a_worker_that_is_added_has_its_series_at_once_and_one_that_is_removed_goes_to
         (ledger.number(in_flight), ledger.number(prefill)),
         (0.0, 0.0)
     );
+}
+
+#[test]
+fn workers_of_ever_new_names_are_told_apart() {
+    let (mut hall, ledger) = hall(POLICY);
+    let in_flight = |id: &str| {
+        let series = "policy_queue_worker_in_flight_requests";
+        ledger.number(&format!("{series}{{dominion=\"pool\",worker={id:?}}}"))
+    };
+    ledger.during(|| {
+        for number in 0..100 {
+            let id = format!("new-{number}");
+            let spec = WorkerSpec::new(&*id).dominion("pool");
+            hall.handle.add_worker(spec).unwrap();
+            hall.send(&id, with(&id, &[("x-worker", &id), ("x-raw", "12")]));
+            assert_eq!(in_flight(&id), 1.0);
+            hall.handle.remove_worker(&id).unwrap();
+            hall.finish(&id);
+            assert_eq!(in_flight(&id), 0.0);
+        }
+    });
+    let all = told(&ledger);
+    let workers = all
+        .iter()
+        .filter(|(series, _)| series.contains("worker=\"new-"));
+    assert!(workers.clone().all(|(_, &value)| value == 0.0));
+    assert_eq!(workers.count(), 200, "requests and prefill of each");
 }

@@ -27,7 +27,13 @@ use tokio::time::Instant;
 use self::series::{
     CLASS, CLASS_COUNTERS, DOMINION, FORMER, Family, HOLD, Handles, Series, Unplaced, WAIT, WORKER,
 };
-use super::{Grant, state::State, tally::Code, wake::WakeList, workers::Workers};
+use super::{
+    Grant,
+    state::State,
+    tally::Code,
+    wake::WakeList,
+    workers::{WorkerLoad, Workers},
+};
 use crate::config::{PolicyClass, PolicyConfig};
 
 /// What a recorder was told of a pool, or will be by a bulletin.
@@ -184,13 +190,23 @@ impl Meter {
         self.policy = Arc::clone(policy);
     }
 
-    /// One for each of these workers. An index keeps naming the same one.
-    fn learn(&mut self, workers: &Workers) {
-        while let Some(load) = workers.load_at(self.workers.len()) {
+    /// One for each of these workers. An index keeps naming the same one, but for those `renamed`.
+    fn learn(&mut self, workers: &Workers, renamed: &[u32], steps: &mut Vec<Step>) {
+        let told = |load: WorkerLoad<'_>| {
             let id = load.id.cloned().unwrap_or_default();
             let labels = vec![("dominion", Arc::clone(&self.id)), ("worker", id)];
-            self.workers
-                .push(Told::nothing(Series::new(WORKER, labels)));
+            Told::nothing(Series::new(WORKER, labels))
+        };
+        for index in renamed.iter().map(|&index| index as usize) {
+            if let Some((known, load)) = self.workers.get_mut(index).zip(workers.load_at(index)) {
+                let mut former = std::mem::replace(known, told(load));
+                former.retract(steps);
+                // The handles are the recorder's, and not to be dropped under the lock.
+                steps.push(Step::Of(former.series));
+            }
+        }
+        while let Some(load) = workers.load_at(self.workers.len()) {
+            self.workers.push(told(load));
         }
     }
 
@@ -277,8 +293,8 @@ impl State {
             former.tell(series::counts(&self.former), [], steps);
         }
         let known = meter.workers.len();
-        meter.learn(workers);
         let touched = std::mem::take(&mut workers.touched);
+        meter.learn(workers, &touched.renamed, steps);
         for index in touched.indexes(known).chain(known..meter.workers.len()) {
             if let Some((told, load)) = meter.workers.get_mut(index).zip(workers.load_at(index)) {
                 told.tell([], [gauge(load.in_flight), gauge(load.prefill)], steps);
@@ -355,6 +371,8 @@ fn shielded<T>(run: impl FnOnce() -> T) -> Option<T> {
 pub(super) struct Touched {
     some: [u32; 8],
     count: usize,
+    /// Those whose index was another one's.
+    renamed: Vec<u32>,
 }
 
 impl Touched {
@@ -363,6 +381,12 @@ impl Touched {
             *place = worker;
         }
         self.count = self.count.saturating_add(1);
+    }
+
+    /// An index is another worker's from now on.
+    pub(super) fn rename(&mut self, worker: u32) {
+        self.renamed.push(worker);
+        self.add(worker);
     }
 
     /// Those among so many.

@@ -37,6 +37,9 @@ pub(super) struct Touched {}
 impl Touched {
     #[inline]
     pub(super) fn add(&mut self, _: u32) {}
+
+    #[inline]
+    pub(super) fn rename(&mut self, _: u32) {}
 }
 
 #[derive(Debug)]

@@ -24,9 +24,9 @@ impl Workers {
     /// The worker of a request that runs on the slot of another one: the other's if it is one that
     /// the request asks for, else of those the one that it prefers, or the least loaded; none if it
     /// could go to none of them.
-    pub(in crate::pool) fn beside(&self, other: u32, wanted: &Wanted<'_>) -> Option<u32> {
+    pub(in crate::pool) fn beside(&self, other: Option<u32>, wanted: &Wanted<'_>) -> Option<u32> {
         let eligible = self.resolve(wanted)?;
-        if self.members(&eligible).contains(&other) {
+        if let Some(other) = other.filter(|other| self.members(&eligible).contains(other)) {
             return Some(other);
         }
         let preferred = self
@@ -124,7 +124,7 @@ impl Workers {
         listed
     }
 
-    fn serves(&self, worker: u32, group: u32) -> bool {
+    pub(in crate::pool) fn serves(&self, worker: u32, group: u32) -> bool {
         self.workers[worker as usize].groups.contains(&group)
     }
 

@@ -7,6 +7,7 @@
 mod choice;
 mod look;
 mod reload;
+mod room;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -123,12 +124,17 @@ struct Demand {
 /// The workers of one dominion.
 #[derive(Debug)]
 pub(super) struct Workers {
-    /// An index is that of one id for ever, so that a request in flight keeps naming its own.
+    /// An index is that of one id as long as anything refers to it, so that a request in flight keeps
+    /// naming its own.
     workers: Vec<Worker>,
     by_id: HashMap<Arc<str>, u32>,
     /// Those that were removed: one that comes back goes on with what it still has.
     gone: HashMap<Arc<str>, u32>,
+    /// Indices of those that were removed and are forgotten, to be used again.
+    vacant: BTreeSet<u32>,
     groups: Vec<Group>,
+    /// Groups of models that nobody serves any more, to be used again.
+    unserved: Vec<u32>,
     group_of_model: HashMap<String, u32>,
     bars: Vec<Bar>,
     /// By class.
@@ -147,7 +153,9 @@ impl Workers {
             workers: Vec::new(),
             by_id: HashMap::new(),
             gone: HashMap::new(),
+            vacant: BTreeSet::new(),
             groups: Vec::new(),
+            unserved: Vec::new(),
             group_of_model: HashMap::new(),
             bars: Vec::new(),
             demands: Vec::new(),
@@ -183,22 +191,6 @@ impl Workers {
             let demand = self.demand(class.busy);
             self.demands.push(demand);
         }
-    }
-
-    /// The groups of a worker that serves these models.
-    fn groups_of(&mut self, models: &[String]) -> Vec<u32> {
-        let mut groups = vec![ALL];
-        for model in models {
-            let next = self.groups.len() as u32;
-            let group = *self.group_of_model.entry(model.clone()).or_insert(next);
-            if group == next {
-                self.groups.push(Group::new(self.bars.len()));
-            }
-            if !groups.contains(&group) {
-                groups.push(group);
-            }
-        }
-        groups
     }
 
     fn demand(&mut self, threshold: BusyThreshold) -> Demand {
@@ -274,26 +266,6 @@ impl Workers {
         }
     }
 
-    /// The index of one that comes: its own, if it was there before, and of the same kind. It takes
-    /// requests again.
-    fn place(&mut self, comes: Option<&config::Worker>) -> u32 {
-        let known = comes.and_then(|comes| Some((comes, self.gone.remove(&comes.id)?)));
-        if let Some((comes, index)) = known {
-            let known = &mut self.workers[index as usize];
-            // Who runs on the one can be told that it is unloaded, and who runs on the other cannot.
-            let is_local = |worker: &config::Worker| worker.endpoint.is_none();
-            if known.configured.as_deref().map(is_local) == Some(is_local(comes)) {
-                known.condition = Condition::default();
-                return index;
-            }
-        }
-        self.workers.push(Worker::idle(None, Vec::new()));
-        for bar in &mut self.bars {
-            bar.busy.push(false);
-        }
-        (self.workers.len() - 1) as u32
-    }
-
     /// Takes a worker out of service. Those it still serves finish.
     pub(super) fn remove(&mut self, id: &str) -> Option<Flipped> {
         let (id, index) = self.by_id.remove_entry(id)?;
@@ -302,12 +274,7 @@ impl Workers {
         for &group in &self.workers[index as usize].groups {
             self.groups[group as usize].remove(index);
         }
-        let Self {
-            groups,
-            group_of_model,
-            ..
-        } = self;
-        group_of_model.retain(|_, group| !groups[*group as usize].members().is_empty());
+        self.forget_unserved();
         Some(flipped)
     }
 

@@ -58,7 +58,6 @@ impl Workers {
         let Self {
             workers,
             groups,
-            group_of_model,
             bars,
             ..
         } = self;
@@ -88,6 +87,6 @@ impl Workers {
                 }
             }
         }
-        group_of_model.retain(|_, group| !groups[*group as usize].members().is_empty());
+        self.forget_unserved();
     }
 }

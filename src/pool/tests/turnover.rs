@@ -1,0 +1,192 @@
+//! Workers that come and go under ever new names.
+
+use super::*;
+use crate::pool::{eligible::Among, workers::Parked};
+
+pub(super) fn worker(id: &str, models: &[&str], local: bool) -> Arc<config::Worker> {
+    let endpoint = config::Endpoint {
+        id: id.into(),
+        protocol: None,
+        base_url: None,
+        api_key: None,
+    };
+    Arc::new(config::Worker {
+        id: id.into(),
+        dominion: Some(0),
+        models: models.iter().map(|&model| model.to_owned()).collect(),
+        max_num_batched_tokens: local.then_some(10),
+        endpoint: (!local).then(|| Arc::new(endpoint)),
+    })
+}
+
+impl World {
+    /// So many come and go that those that went before are forgotten.
+    pub(super) fn turn_over(&mut self, pool: &Pool) {
+        for _ in 0..30 {
+            self.strangers += 1;
+            let id = format!("stranger-{}", self.strangers);
+            pool.add_worker(worker(&id, &["m", &id], false)).wake_all();
+            pool.remove_worker(&id).1.wake_all();
+        }
+    }
+
+    /// Whoever keeps an index means the worker that has it.
+    pub(super) fn check_names(&self, state: &State) {
+        let id = |index: u32| state.workers.id(index);
+        let running = self.running.iter().map(|running| running.permit.grant());
+        let held = self.held.iter().map(Share::grant);
+        for grant in running.chain(held).filter(|grant| !is_revoked(grant)) {
+            let assigned = &grant.assigned;
+            let named = assigned
+                .worker
+                .as_ref()
+                .map(|worker| Arc::clone(&worker.id));
+            assert_eq!(id(assigned.index), named, "who runs on it");
+        }
+        for entry in state.schedule.entries() {
+            let Parked { waiter, eligible } = &entry.payload;
+            let mut parked = self.parked.iter();
+            let (fields, _) = parked
+                .find(|(_, ticket)| ticket.waiter() == *waiter)
+                .unwrap();
+            for index in eligible.named() {
+                let id = id(index).unwrap();
+                let mut asked = fields.allowed.iter().flatten().chain(&fields.worker);
+                assert!(asked.any(|asked| **asked == *id), "{id}: who waits for it");
+                if let Among::Group(group) = eligible.among {
+                    let serves = state.workers.serves(index, group);
+                    assert!(serves, "{id}: who waits for its model");
+                }
+            }
+        }
+    }
+}
+
+fn pool(endpoints: &str) -> Arc<Pool> {
+    let policy = format!(
+        "
+dominions: [{{id: pool, kind: remote, max_concurrency: 2}}]
+endpoints: [{{id: stays, dominion: pool, models: [m]}}{endpoints}]
+"
+    );
+    Pool::new(Arc::new(policy.parse().unwrap()), Some(0))
+}
+
+fn enter(pool: &Arc<Pool>, wanted: Wanted<'_>) -> Entrance {
+    pool.enter(&Arrival {
+        class: 0,
+        snapshot: Snapshot::new(3, 0),
+        strict_priority: 0,
+        priority_jump: 0.0,
+        client: None,
+        hint: None,
+        wanted,
+        max_queue_wait: None,
+    })
+}
+
+fn admitted(entrance: Entrance) -> Permit {
+    match entrance {
+        Entrance::Admitted(permit) => permit,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn indices(pool: &Pool) -> (usize, usize) {
+    pool.lock().workers.indices()
+}
+
+/// As many workers and models of new names as `count`, one after the other, the first of them
+/// `first`.
+fn turn_over(pool: &Pool, first: usize, count: usize) {
+    for number in first..first + count {
+        let id = format!("w{number}");
+        pool.add_worker(worker(&id, &["m", &id], false)).wake_all();
+        pool.remove_worker(&id).1.wake_all();
+    }
+}
+
+#[test]
+fn workers_and_models_of_ever_new_names_take_up_no_more_room() {
+    let pool = pool("");
+    turn_over(&pool, 0, 100);
+    let (workers, groups) = indices(&pool);
+    assert!(workers <= 30 && groups <= 5, "{workers} {groups}");
+    turn_over(&pool, 100, 1000);
+    assert_eq!(indices(&pool), (workers, groups));
+}
+
+#[test]
+fn models_that_come_and_go_with_their_policies_take_up_no_more_room() {
+    let mut pool = pool("");
+    let mut room = Vec::new();
+    for number in 0..200 {
+        let id = format!("w{number}");
+        let workers = [worker(&id, &[&id], false)];
+        let policy = Arc::clone(&pool.policy);
+        let (next, wakes) = pool.reload(&policy, Some(0), &workers, None);
+        wakes.wake_all();
+        pool = next;
+        room.push(indices(&pool));
+    }
+    assert_eq!(room[199], room[100]);
+    assert!(room[199].0 <= 30 && room[199].1 <= 5, "{room:?}");
+}
+
+#[test]
+fn a_worker_that_still_has_a_request_keeps_its_place_however_many_come_and_go() {
+    let pool = pool(", {id: goes, dominion: pool}");
+    let pinned = |id| Wanted {
+        worker: Some(id),
+        ..Wanted::default()
+    };
+    let permit = admitted(enter(&pool, pinned("goes")));
+    let prefill = admitted(enter(&pool, pinned("goes"))).into_prefill();
+    pool.remove_worker("goes").1.wake_all();
+    turn_over(&pool, 0, 100);
+    drop(permit);
+    turn_over(&pool, 100, 100);
+    assert_eq!(pool.counts().prefill, 3, "the one whose slot went back");
+    pool.add_worker(worker("goes", &[], false)).wake_all();
+    let index = pool.lock().workers.index("goes");
+    assert_eq!(index, Some(1), "it comes back to what it has");
+    pool.remove_worker("goes").1.wake_all();
+    drop(prefill);
+    turn_over(&pool, 200, 100);
+    assert_eq!(pool.counts().prefill, 0);
+    let prefill: Vec<u64> = pool.lock().workers.prefill().collect();
+    assert!(prefill.iter().all(|&tokens| tokens == 0), "{prefill:?}");
+}
+
+#[test]
+fn a_worker_that_somebody_waits_for_keeps_its_place() {
+    let pool = pool(", {id: goes, dominion: pool, models: [m]}");
+    pool.set_max_concurrency(Some(1));
+    let first = admitted(enter(&pool, Wanted::default()));
+    let Entrance::Parked(mut listed) = enter(
+        &pool,
+        Wanted {
+            model: Some("m"),
+            allowed_workers: Some(&["goes", "stays"]),
+            ..Wanted::default()
+        },
+    ) else {
+        panic!("there is one slot");
+    };
+    pool.remove_worker("goes").1.wake_all();
+    pool.set_condition("stays", |it| it.draining = true);
+    drop(first);
+    // Whoever had its index would get the request.
+    turn_over(&pool, 0, 100);
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(
+        listed.poll_granted(&mut cx).is_pending(),
+        "it is not listed"
+    );
+    pool.add_worker(worker("goes", &["m"], false)).wake_all();
+    let Poll::Ready(Ok(permit)) = listed.poll_granted(&mut cx) else {
+        panic!("it is back");
+    };
+    let worker = permit.grant().worker().unwrap();
+    assert_eq!(&*worker.id, "goes");
+}
