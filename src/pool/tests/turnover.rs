@@ -190,3 +190,29 @@ fn a_worker_that_somebody_waits_for_keeps_its_place() {
     let worker = permit.grant().worker().unwrap();
     assert_eq!(&*worker.id, "goes");
 }
+
+#[test]
+fn a_worker_that_comes_back_for_another_model_gets_none_of_those_who_listed_it() {
+    let pool = pool(", {id: goes, dominion: pool, models: [m]}");
+    pool.set_max_concurrency(Some(1));
+    let first = admitted(enter(&pool, Wanted::default()));
+    let Entrance::Parked(mut listed) = enter(
+        &pool,
+        Wanted {
+            model: Some("m"),
+            allowed_workers: Some(&["goes", "stays"]),
+            preferred: Some("goes"),
+            ..Wanted::default()
+        },
+    ) else {
+        panic!("there is one slot");
+    };
+    pool.remove_worker("goes").1.wake_all();
+    pool.add_worker(worker("goes", &["n"], false)).wake_all();
+    drop(first);
+    let mut cx = Context::from_waker(Waker::noop());
+    let Poll::Ready(Ok(permit)) = listed.poll_granted(&mut cx) else {
+        panic!("there is another one");
+    };
+    assert_eq!(&*permit.grant().worker().unwrap().id, "stays");
+}

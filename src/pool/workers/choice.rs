@@ -92,12 +92,19 @@ impl Workers {
         }
         let configured = &self.workers[worker as usize].configured;
         if let (Among::Group(group), Some(configured)) = (eligible.among, configured) {
+            let serves = self.serves(worker, group);
             if let Some(listed) = eligible.list_mut() {
                 let is_named = listed.names().any(|name| *name == *configured.id);
                 let is_new = !listed.now.contains(&worker);
-                if is_new && is_named && self.serves(worker, group) {
+                if is_new && is_named && serves {
                     listed.now.push(worker);
+                } else if !serves {
+                    // It was there before, and comes back for other models.
+                    listed.now.retain(|&other| other != worker);
                 }
+            }
+            if !serves && eligible.preferred() == Some(worker) {
+                eligible.retain_preferred(|_| false);
             }
         }
         false
