@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{
     ClassSnapshot, ClientSnapshot, DominionSnapshot, Pool, WaitReason, WaiterSnapshot,
     WorkerSnapshot,
-    state::State,
+    state::{Queues, State},
     workers::{Busy, Parked},
 };
 use crate::schedule::{ClientId, Entry, LaneId, Preview, Seen};
@@ -34,6 +34,15 @@ struct Copied {
     /// The labels of the clients, by id.
     labels: Vec<(ClientId, Box<str>)>,
     waiters: Preview<Shown>,
+}
+
+/// What is worked out once for all classes.
+struct Common {
+    /// Tokens that were served in the window, by class and all together.
+    served: Vec<u64>,
+    tokens: u64,
+    window: Duration,
+    queues: Queues,
 }
 
 impl Pool {
@@ -75,6 +84,12 @@ impl State {
         let now = self.now();
         let (window, served) = self.shares.served(now, &self.totals);
         self.shares.look(now, &self.totals);
+        let common = Common {
+            tokens: sum(&served),
+            served,
+            window,
+            queues: self.queues(),
+        };
         let oldest = self.seniority.oldest();
         let oldest = oldest.and_then(|waiter| self.waiters.get(waiter));
         let snapshot = DominionSnapshot {
@@ -92,9 +107,9 @@ impl State {
             cursor: self.schedule.cursor(),
             idle_beside_waiter_ms: whole_milliseconds(self.idling.total()),
             window_ms: whole_milliseconds(window),
-            tokens_per_second: per_second(sum(&served), window),
+            tokens_per_second: per_second(common.tokens, window),
             classes: (0..self.totals.len())
-                .map(|class| self.class(class, &served, window))
+                .map(|class| self.class(class, &common))
                 .collect(),
             former_classes: self.former.clone(),
             workers: Vec::new(),
@@ -134,12 +149,13 @@ impl State {
             .map(|index| Arc::clone(&self.policy.dominions[index].id))
     }
 
-    fn class(&self, index: usize, served: &[u64], window: Duration) -> ClassSnapshot {
+    fn class(&self, index: usize, common: &Common) -> ClassSnapshot {
         let class = &self.policy.classes[index];
         let backlog = self.schedule.backlog(index);
-        let quantum = |class: usize| self.classes[class].quantum as f64;
-        let working = self.schedule.backlogged().filter(|&other| other != index);
-        let working: f64 = working.map(quantum).sum();
+        let quantum = self.classes[index].quantum;
+        let own = if backlog.requests > 0 { quantum } else { 0 };
+        let others = common.queues.quanta() - u128::from(own);
+        let served = common.served[index];
         ClassSnapshot {
             name: Arc::clone(&class.name),
             profile: class.profile.clone(),
@@ -148,10 +164,12 @@ impl State {
             queued: backlog.requests,
             queued_tokens: backlog.raw_tokens,
             queued_cached_tokens: backlog.cached_tokens,
-            share: served[index] as f64 / sum(served).max(1) as f64,
-            promised_share: quantum(index) / (quantum(index) + working),
-            tokens_per_second: per_second(served[index], window),
-            estimated_wait_ms: self.estimated_wait(index).map(whole_milliseconds),
+            share: served as f64 / common.tokens.max(1) as f64,
+            promised_share: quantum as f64 / (quantum as f64 + others as f64),
+            tokens_per_second: per_second(served, common.window),
+            estimated_wait_ms: self
+                .estimated_wait(index, &common.queues)
+                .map(whole_milliseconds),
             totals: self.totals[index].clone(),
         }
     }

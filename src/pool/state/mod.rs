@@ -7,7 +7,7 @@ mod estimate;
 
 use std::{sync::Arc, task::Waker, time::Duration};
 
-pub(super) use self::arrival::Entered;
+pub(super) use self::{arrival::Entered, estimate::Queues};
 
 use slab::Slab;
 use tokio::time::Instant;
