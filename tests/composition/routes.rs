@@ -158,7 +158,9 @@ fn a_route_may_be_bound_to_its_own_dominion() {
 
 #[test]
 fn an_unknown_dominion_is_an_error_that_names_it_and_those_there_are() {
-    let error = layer(TWO_POOLS).dominion("c").unwrap_err().to_string();
+    let error = layer(TWO_POOLS).dominion("c").unwrap_err();
+    assert_eq!(error.id(), "c");
+    let error = error.to_string();
     assert!(
         ["`c`", "`a`", "`b`"].iter().all(|id| error.contains(id)),
         "{error}"

@@ -129,6 +129,33 @@ fn what_the_parser_refuses_has_its_place_too() {
 }
 
 #[test]
+fn what_the_parser_cannot_read_is_told_with_what_to_do() {
+    let (brackets, spaces, indented) = (
+        "is a bracket left open?",
+        "spaces, not tabs",
+        "is the line indented as those around it are",
+    );
+    for (yaml, hint) in [
+        ("dominions: [{id: a", brackets),
+        ("dominions: [a", brackets),
+        ("dominions: [{id: a, base_url: ${URL}}]", brackets),
+        ("default_dominion:\n\ta", spaces),
+        ("default_dominion: @a", spaces),
+        ("dominions:\n  - id: a\n max_queue: 2\n", indented),
+        ("dominions:\n - id: a\n  - id: b\n", indented),
+        ("default_dominion: a\nheaders\n", indented),
+        ("default_dominion: a: b", indented),
+    ] {
+        let error = refuse(yaml).to_string();
+        for known in [brackets, spaces, indented] {
+            assert_eq!(error.contains(known), known == hint, "{yaml}\n{error}");
+        }
+    }
+    let error = refuse("dominions: *pools").to_string();
+    assert!(!error.contains('?'), "nothing to be guessed: {error}");
+}
+
+#[test]
 fn mistakes_are_displayed_one_to_a_line() {
     let error = refuse("dominions:\n  - {id: a, max_queue: 0}\n  - id: a\n");
     assert_eq!(

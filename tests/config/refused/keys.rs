@@ -125,6 +125,11 @@ fn values_of_another_type() {
             "expected a string",
         ),
         (
+            "dominions: [{id: a, max_queue: [8]}]",
+            "dominions[0].max_queue",
+            "expected a single value",
+        ),
+        (
             "dominions: [{id: a, max_queue: many}]",
             "dominions[0].max_queue",
             "a whole number",
