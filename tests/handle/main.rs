@@ -7,6 +7,7 @@ mod common;
 #[path = "../common/hall.rs"]
 mod hall;
 
+mod allow_lists;
 mod ending;
 mod limits;
 mod profiles;
