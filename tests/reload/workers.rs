@@ -176,6 +176,19 @@ fn a_dominion_that_loses_its_last_worker_has_none_to_choose_from() {
     assert_eq!(hall.worker("2").as_deref(), Some("w"));
 }
 
+#[test]
+fn the_first_worker_that_is_added_where_a_reload_left_none_has_all_requests() {
+    let mut hall = Hall::new(&workers("{id: w, dominion: pool}"));
+    hall.reload(&workers(""));
+    hall.handle
+        .add_worker(WorkerSpec::new("v").dominion("pool"))
+        .unwrap();
+    for id in ["1", "2"] {
+        hall.arrive(id);
+        assert_eq!(hall.worker(id).as_deref(), Some("v"));
+    }
+}
+
 fn listed(workers: &[&str], hints: QueueHints) -> QueueHints {
     QueueHints {
         allowed_workers: Some(workers.iter().map(|id| (*id).to_owned()).collect()),
