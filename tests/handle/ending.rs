@@ -134,6 +134,20 @@ fn drained_resolves_exactly_when_the_last_one_is_done() {
 }
 
 #[test]
+fn the_last_one_of_a_dominion_wakes_who_waits_for_the_drain_and_no_other_does() {
+    let mut hall = Hall::new("dominions: [{id: pool, max_concurrency: 2}]");
+    hall.arrive("1");
+    hall.arrive("2");
+    let mut drained = drained(&hall.handle);
+    assert!(drained.poll().is_pending());
+    hall.finish("1");
+    assert_eq!(drained.rings(), 0, "the other one runs");
+    hall.finish("2");
+    assert_eq!(drained.rings(), 1);
+    assert!(drained.poll().is_ready());
+}
+
+#[test]
 fn drained_waits_for_the_pools_in_whatever_order_they_end() {
     let orders = [
         ["a1", "b1", "free"],
