@@ -1,10 +1,11 @@
-//! Allow-lists of requests that wait while workers come: how much of one is kept.
+//! Allow-lists of requests that wait while workers come: who goes to them, and how much of a list is
+//! kept.
 
 use tower_policy_queue::{QueueHints, WorkerSpec};
 
 use crate::{
     common::desk::policy,
-    hall::{Hall, chat, hinted},
+    hall::{Hall, chat, hinted, model, pinned},
 };
 
 const ONE_WORKER: &str =
@@ -55,7 +56,6 @@ fn of_an_allow_list_1024_bytes_of_names_are_kept_for_workers_that_come() {
         second_worker(&long, by_reload);
         assert_eq!(long.state("waits"), "waiting", "the last one is not kept");
 
-        // Were names beyond a long one kept, who sends them could not tell which are.
         let mut behind = waiting(1025, &["w1", "w2"]);
         second_worker(&behind, by_reload);
         assert_eq!(behind.state("waits"), "waiting", "nor what is behind one");
@@ -71,4 +71,65 @@ fn the_workers_there_were_stay_on_an_allow_list_that_is_longer_than_is_kept() {
         hall.finish("first");
         assert_eq!(hall.worker("waits").as_deref(), Some("w1"));
     }
+}
+
+#[test]
+fn a_worker_that_comes_is_for_those_who_name_it_and_whose_model_it_serves() {
+    let yaml = |more: &str| {
+        let endpoints = format!("endpoints: [{{id: w1, dominion: pool, models: [m]}}{more}]");
+        let rest = format!("dominions: [{{id: pool, max_concurrency: 9}}]\n{endpoints}");
+        chat("prefill_busy_threshold: 0", &rest)
+    };
+    for by_reload in [false, true] {
+        for (list, serves, state) in [
+            (["w1", "w2"], "m", "running"),
+            (["w1", "w3"], "m", "waiting"),
+            (["w1", "w2"], "x", "waiting"),
+        ] {
+            let mut hall = Hall::new(&yaml(""));
+            for id in ["first", "waits"] {
+                let hints = QueueHints {
+                    raw_isl_tokens: Some(10),
+                    allowed_workers: Some(list.map(str::to_owned).to_vec()),
+                    ..model("m")
+                };
+                hall.send(id, hinted(id, hints));
+            }
+            assert_eq!(hall.states(["first", "waits"]), ["running", "waiting"]);
+            if by_reload {
+                let two = yaml(&format!(", {{id: w2, dominion: pool, models: [{serves}]}}"));
+                hall.handle.reload(policy(&two)).unwrap();
+            } else {
+                let spec = WorkerSpec::new("w2").dominion("pool").models([serves]);
+                hall.handle.add_worker(spec).unwrap();
+            }
+            assert_eq!(hall.state("waits"), state, "{list:?} {serves}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_comes_back_is_on_an_allow_list_once() {
+    let mut hall = Hall::new(&chat(
+        "prefill_busy_threshold: 0, busy_worker_ratio: 0.6",
+        &format!("{ONE_WORKER}, {{id: w2, dominion: pool}}]").replace("], {", ", {"),
+    ));
+    let sized = |hints: QueueHints| QueueHints {
+        raw_isl_tokens: Some(10),
+        ..hints
+    };
+    for worker in ["w1", "w2"] {
+        hall.send(worker, hinted(worker, sized(pinned(worker))));
+    }
+    let both = QueueHints {
+        allowed_workers: Some(vec!["w1".to_owned(), "w2".to_owned()]),
+        ..QueueHints::default()
+    };
+    hall.send("waits", hinted("waits", sized(both)));
+    hall.handle.remove_worker("w2").unwrap();
+    let spec = WorkerSpec::new("w2").dominion("pool");
+    hall.handle.add_worker(spec).unwrap();
+    assert_eq!(hall.state("waits"), "waiting", "both are busy");
+    hall.finish("w1");
+    assert_eq!(hall.state("waits"), "running", "half of them are");
 }

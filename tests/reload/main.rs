@@ -9,6 +9,7 @@ mod hall;
 
 mod classes;
 mod dominions;
+mod profiles;
 mod workers;
 
 use common::desk::policy;
