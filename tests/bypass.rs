@@ -101,6 +101,20 @@ fn others_do_not() {
 }
 
 #[test]
+fn what_bypasses_is_what_the_policy_in_force_says() {
+    let mut hall = full();
+    let next = BYPASS.replace("/health", "/status");
+    hall.handle.reload(policy(&next)).unwrap();
+    hall.send("status", request("GET", "status"));
+    hall.send("health", request("GET", "health"));
+    assert_eq!(
+        hall.states(["status", "health"]),
+        ["running", "queue_full"],
+        "from the first request on"
+    );
+}
+
+#[test]
 fn a_bypassing_request_has_no_admission_and_needs_none() {
     let layer = PolicyQueueLayer::new(policy(BYPASS));
     let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));

@@ -7,9 +7,9 @@ mod common;
 #[path = "../common/hall.rs"]
 mod hall;
 
-mod allow_lists;
 mod ending;
 mod limits;
+mod newcomers;
 mod profiles;
 mod waking;
 mod workers;

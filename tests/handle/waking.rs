@@ -1,8 +1,12 @@
-//! Whoever a change wakes may answer it at once, through the layer or through the handle.
+//! Whoever a change wakes may answer it at once, through the layer or through the handle, and so may
+//! a waker that is dropped.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Wake, Waker},
 };
 
 use tower::Service;
@@ -124,4 +128,41 @@ endpoints: [{id: w, dominion: pool}, {id: v, dominion: pool}]
         assert!(waiting.waits());
         assert_wakes_freely(&mut scene, &waiting, change);
     }
+}
+
+/// A waker that looks at the layer when it is dropped.
+struct Looks {
+    handle: PolicyQueueHandle,
+    looked: Arc<AtomicUsize>,
+}
+
+impl Wake for Looks {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Looks {
+    fn drop(&mut self) {
+        let _ = self.handle.usage();
+        self.looked.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn no_lock_is_held_while_the_waker_of_who_waits_for_the_drain_is_dropped() {
+    let mut scene = Scene::one_slot();
+    let _running = scene.send("running");
+    let (handle, looked) = (scene.layer.handle(), Arc::<AtomicUsize>::default());
+    let mut drained = Box::pin(handle.drained());
+    // The second waker takes the place of the first.
+    for _ in 0..2 {
+        let waker = Waker::from(Arc::new(Looks {
+            handle: handle.clone(),
+            looked: Arc::clone(&looked),
+        }));
+        let cx = &mut Context::from_waker(&waker);
+        assert!(drained.as_mut().poll(cx).is_pending());
+    }
+    assert_eq!(looked.load(Ordering::SeqCst), 1);
+    drop(drained);
+    assert_eq!(looked.load(Ordering::SeqCst), 2);
 }

@@ -9,6 +9,7 @@ mod hall;
 
 mod classes;
 mod dominions;
+mod meanwhile;
 mod profiles;
 mod workers;
 

@@ -43,3 +43,26 @@ fn a_profile_in_force_leaves_out_local_models_alone() {
         assert_eq!(hall.state(worker), state, "{worker}");
     }
 }
+
+#[test]
+fn a_local_model_is_not_the_endpoint_that_was_removed_under_its_name() {
+    let remote = "
+dominions: [{id: pool, kind: remote, max_concurrency: 1}]
+endpoints: [{id: x, dominion: pool}, {id: y, dominion: pool}]
+";
+    let local = "
+dominions: [{id: pool, kind: local, max_concurrency: 1}]
+local_models: [{id: x, dominion: pool}, {id: z, dominion: pool}]
+profiles: [{name: night, models: [z]}]
+";
+    let mut hall = Hall::new(remote);
+    hall.pin("y");
+    hall.pin("x");
+    hall.freeze("x");
+    hall.finish("y");
+    hall.handle.remove_worker("x").unwrap();
+    hall.reload(local);
+    hall.handle.switch_profile("night").unwrap();
+    hall.thaw("x");
+    assert_eq!(hall.state("x"), "running", "on what is no local model");
+}

@@ -165,6 +165,22 @@ fn a_removed_worker_is_back_if_the_policy_has_it() {
 }
 
 #[test]
+fn a_worker_that_two_reloads_take_away_and_bring_back_has_what_it_still_serves() {
+    let (both, one) = (
+        workers("{id: w, dominion: pool}, {id: v, dominion: pool}"),
+        workers("{id: v, dominion: pool}"),
+    );
+    let mut hall = Hall::new(&both);
+    hall.on("1", "w");
+    hall.reload(&one);
+    hall.reload(&both);
+    hall.on("2", "w");
+    assert_eq!(hall.state("2"), "waiting", "it is busy with the first");
+    hall.finish("1");
+    assert_eq!(hall.state("2"), "running");
+}
+
+#[test]
 fn a_dominion_that_loses_its_last_worker_has_none_to_choose_from() {
     let mut hall = Hall::new(&workers("{id: w, dominion: pool}"));
     hall.reload(&workers(""));

@@ -1,5 +1,5 @@
-//! Allow-lists of requests that wait while workers come: who goes to them, and how much of a list is
-//! kept.
+//! Workers that come while requests wait: who goes to them, and how much of an allow-list is kept for
+//! them.
 
 use tower_policy_queue::{QueueHints, WorkerSpec};
 
@@ -108,12 +108,14 @@ fn a_worker_that_comes_is_for_those_who_name_it_and_whose_model_it_serves() {
     }
 }
 
-#[test]
-fn a_worker_that_comes_back_is_on_an_allow_list_once() {
-    let mut hall = Hall::new(&chat(
+/// Two workers that are busy, and a request that waits until one of the two on its list is not.
+fn both_busy(names_before: &[String]) -> (Hall, String) {
+    let endpoints = "endpoints: [{id: w1, dominion: pool}, {id: w2, dominion: pool}]";
+    let yaml = chat(
         "prefill_busy_threshold: 0, busy_worker_ratio: 0.6",
-        &format!("{ONE_WORKER}, {{id: w2, dominion: pool}}]").replace("], {", ", {"),
-    ));
+        &format!("dominions: [{{id: pool, max_concurrency: 9}}]\n{endpoints}"),
+    );
+    let mut hall = Hall::new(&yaml);
     let sized = |hints: QueueHints| QueueHints {
         raw_isl_tokens: Some(10),
         ..hints
@@ -121,15 +123,80 @@ fn a_worker_that_comes_back_is_on_an_allow_list_once() {
     for worker in ["w1", "w2"] {
         hall.send(worker, hinted(worker, sized(pinned(worker))));
     }
-    let both = QueueHints {
-        allowed_workers: Some(vec!["w1".to_owned(), "w2".to_owned()]),
+    let both = ["w1", "w2"].map(str::to_owned);
+    let allowed = QueueHints {
+        allowed_workers: Some([names_before, &both].concat()),
         ..QueueHints::default()
     };
-    hall.send("waits", hinted("waits", sized(both)));
+    hall.send("waits", hinted("waits", sized(allowed)));
+    (hall, yaml)
+}
+
+#[test]
+fn a_worker_that_comes_back_is_on_an_allow_list_once() {
+    let (mut hall, _) = both_busy(&[]);
     hall.handle.remove_worker("w2").unwrap();
     let spec = WorkerSpec::new("w2").dominion("pool");
     hall.handle.add_worker(spec).unwrap();
     assert_eq!(hall.state("waits"), "waiting", "both are busy");
     hall.finish("w1");
     assert_eq!(hall.state("waits"), "running", "half of them are");
+}
+
+#[test]
+fn a_worker_that_stays_is_on_an_allow_list_once() {
+    // The name of `w1` is kept, that of `w2` is not.
+    let (mut hall, yaml) = both_busy(&["x".repeat(1021)]);
+    hall.handle.reload(policy(&yaml)).unwrap();
+    assert_eq!(hall.state("waits"), "waiting", "both are busy");
+    hall.finish("w2");
+    assert_eq!(hall.state("waits"), "running", "half of them are");
+}
+
+#[test]
+fn who_waits_for_one_worker_goes_to_no_other_that_comes() {
+    let models = "dominions: [{id: pool, max_concurrency: 9}]\n\
+                  endpoints: [{id: w1, dominion: pool, models: [m]}]";
+    let mut hall = Hall::new(&chat("prefill_busy_threshold: 0", models));
+    for id in ["first", "waits"] {
+        let hints = QueueHints {
+            raw_isl_tokens: Some(10),
+            worker: Some("w1".to_owned()),
+            ..model("m")
+        };
+        hall.send(id, hinted(id, hints));
+    }
+    let spec = WorkerSpec::new("w2").dominion("pool").models(["m"]);
+    hall.handle.add_worker(spec).unwrap();
+    assert_eq!(hall.state("waits"), "waiting");
+    hall.finish("first");
+    assert_eq!(hall.worker("waits").as_deref(), Some("w1"));
+}
+
+#[test]
+fn a_worker_that_comes_back_larger_is_as_busy_as_its_new_size_makes_it() {
+    let fields = "prefill_busy_threshold_frac: 1.0";
+    let pool = "dominions: [{id: pool, max_concurrency: 9}]\n\
+                endpoints: [{id: other, dominion: pool}]";
+    let mut hall = Hall::new(&chat(fields, pool));
+    let sized = |tokens| {
+        let spec = WorkerSpec::new("w").dominion("pool");
+        spec.max_num_batched_tokens(tokens)
+    };
+    let send = |hall: &mut Hall, id: &str| {
+        let hints = QueueHints {
+            raw_isl_tokens: Some(10),
+            ..pinned("w")
+        };
+        hall.send(id, hinted(id, hints));
+        hall.state(id)
+    };
+    hall.handle.add_worker(sized(5)).unwrap();
+    assert_eq!(send(&mut hall, "1"), "running");
+    assert_eq!(send(&mut hall, "2"), "waiting");
+    hall.leave("2");
+    hall.handle.remove_worker("w").unwrap();
+    hall.handle.add_worker(sized(15)).unwrap();
+    assert_eq!(send(&mut hall, "3"), "running", "10 of 15 tokens");
+    assert_eq!(send(&mut hall, "4"), "waiting", "20 of 15");
 }
