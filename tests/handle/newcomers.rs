@@ -157,10 +157,10 @@ fn a_worker_that_stays_is_on_an_allow_list_once() {
 fn who_waits_for_one_worker_goes_to_no_other_that_comes() {
     let models = "dominions: [{id: pool, max_concurrency: 9}]\n\
                   endpoints: [{id: w1, dominion: pool, models: [m]}]";
-    let mut hall = Hall::new(&chat("prefill_busy_threshold: 0", models));
-    for id in ["first", "waits"] {
+    let mut hall = Hall::new(&chat("prefill_busy_threshold: 5", models));
+    for (id, tokens) in [("small", 1), ("large", 10), ("waits", 1)] {
         let hints = QueueHints {
-            raw_isl_tokens: Some(10),
+            raw_isl_tokens: Some(tokens),
             worker: Some("w1".to_owned()),
             ..model("m")
         };
@@ -169,8 +169,9 @@ fn who_waits_for_one_worker_goes_to_no_other_that_comes() {
     let spec = WorkerSpec::new("w2").dominion("pool").models(["m"]);
     hall.handle.add_worker(spec).unwrap();
     assert_eq!(hall.state("waits"), "waiting");
-    hall.finish("first");
-    assert_eq!(hall.worker("waits").as_deref(), Some("w1"));
+    hall.finish("large");
+    let worker = hall.worker("waits");
+    assert_eq!(worker.as_deref(), Some("w1"), "though `w2` is less loaded");
 }
 
 #[test]
