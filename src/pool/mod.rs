@@ -275,11 +275,12 @@ impl Pool {
         } = *arrival;
         // Dropped once the lock is released.
         let mut expired = Vec::new();
-        let entered = self.with_state(|state, wakes| {
+        let (entered, wakes) = self.change(|state, wakes| {
             expired = state.expire_holds(wakes);
             state.enter(self.queue.epoch, self.generation, arrival, wakes)
         });
-        match entered {
+        // In its owner's hands before anybody is woken: a waker that panics loses no slot.
+        let entrance = match entered {
             Ok(Entered::Started {
                 assigned,
                 granted,
@@ -293,7 +294,9 @@ impl Pool {
                 Entrance::Parked(Ticket::new(pool, waiter, deadline, class, snapshot))
             }
             Err(refusal) => Entrance::TurnedAway(refusal),
-        }
+        };
+        wakes.wake_all();
+        entrance
     }
 
     /// The ids of the workers that a request may go to.

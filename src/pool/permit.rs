@@ -258,15 +258,16 @@ impl Permit {
             claim,
             revocation: revocable.then(|| Box::new(Revocation::new(expires))),
         });
-        if revocable {
-            pool.with_state(|state, wakes| state.register(&grant, wakes));
-        }
-        Self {
+        let permit = Self {
             grant,
             alarm: Alarm::default(),
             expired: false,
             output: charged.then(Box::default),
+        };
+        if revocable {
+            pool.with_state(|state, wakes| state.register(&permit.grant, wakes));
         }
+        permit
     }
 
     #[inline]
@@ -283,8 +284,10 @@ impl Permit {
     pub(crate) fn into_prefill(self) -> Prefill {
         let grant = Arc::clone(&self.grant);
         grant.outlives.store(true, Ordering::Release);
+        // First, as that may wake somebody who panics.
+        let prefill = Prefill { grant };
         drop(self);
-        Prefill { grant }
+        prefill
     }
 
     /// Bytes of the response came.

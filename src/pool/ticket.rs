@@ -100,10 +100,13 @@ impl Ticket {
             };
             ready!(self.alarm.poll(until, cx));
             if self.deadline.is_some_and(|deadline| deadline <= until) {
-                let (answer, now) = self
+                let ((answer, now), wakes) = self
                     .pool
-                    .with_state(|state, wakes| (state.expire(waiter, wakes), self.pool.now(state)));
-                return Poll::Ready(self.take(answer, now));
+                    .change(|state, wakes| (state.expire(waiter, wakes), self.pool.now(state)));
+                // Before the wakes, of which one may panic: the waiter is gone, and its number another one's.
+                let taken = self.take(answer, now);
+                wakes.wake_all();
+                return Poll::Ready(taken);
             }
             // It kept the time for a hold that is over now.
             drop(self.pool.with_state(State::expire_holds));

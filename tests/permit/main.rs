@@ -15,3 +15,4 @@ mod hold;
 mod modes;
 mod order;
 mod panics;
+mod wakers;

@@ -8,7 +8,7 @@ use crate::common::{
 };
 
 /// Expects `work` to panic on purpose, and drops what it owned, as unwinding does.
-fn panics<T>(work: impl FnOnce() -> T) {
+pub(crate) fn panics<T>(work: impl FnOnce() -> T) {
     let panic = catch_unwind(AssertUnwindSafe(work)).err().expect("a panic");
     // A text that is known when it is compiled need not be a `String`.
     let text = panic.downcast_ref::<&str>().copied();
