@@ -8,14 +8,17 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request, Response};
+use http::{HeaderName, HeaderValue, Method, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
     BoxError, CachedTokens, NoCache, Reason, Rejection, RequestBody, ResponseBody,
-    ResponseForRejection, respond::turned_away, shared::Core, slot::Slot,
+    ResponseForRejection,
+    respond::{turned_away, without_body},
+    shared::Core,
+    slot::Slot,
 };
 use crate::{
     pool::{Code, Grant, Refused, Revoked, Stage, Ticket},
@@ -36,6 +39,8 @@ pin_project! {
         state: State<S, ReqBody, S::Future>,
         respond: R,
         cache: K,
+        // The request is one whose response has no body.
+        head: bool,
     }
 }
 
@@ -103,6 +108,7 @@ where
         cache: K,
         entered: Result<Entered, Rejection>,
     ) -> Self {
+        let head = *request.method() == Method::HEAD;
         let pending = |request| Pending {
             service: Some(service),
             request: Some(request),
@@ -124,6 +130,7 @@ where
             state,
             respond,
             cache,
+            head,
         }
     }
 }
@@ -218,7 +225,13 @@ where
                 },
                 StateProj::TurnedAway { rejection } => match rejection.take() {
                     Some(rejection) => {
-                        return Poll::Ready(Ok(turned_away(rejection, this.respond)));
+                        let response = turned_away(rejection, this.respond);
+                        let response = if *this.head {
+                            without_body(response)
+                        } else {
+                            response
+                        };
+                        return Poll::Ready(Ok(response));
                     }
                     None => state.set(State::Done),
                 },

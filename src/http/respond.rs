@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use http::{
     HeaderName, HeaderValue, Response,
-    header::{CONTENT_TYPE, RETRY_AFTER},
+    header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER},
 };
+use http_body::Body;
 
-use super::{Reason, Rejection, ResponseBody, json};
+use super::{BoxError, Reason, Rejection, ResponseBody, json};
 
 /// Makes the response to a request that is turned away. Implemented for closures from
 /// `&Rejection` to `Response<B>`, where `B` is the body of the inner service's responses: in axum,
@@ -14,7 +15,7 @@ use super::{Reason, Rejection, ResponseBody, json};
 ///
 /// Whoever made it, the layer adds the [`Rejection`] to the response's extensions, and the headers
 /// `x-policy-queue-reason`, `retry-after` and `retry-after-ms` where they apply and the response
-/// does not have them.
+/// does not have them. To a HEAD request it gives the response without its body.
 ///
 /// ```
 /// use http::Response;
@@ -81,6 +82,20 @@ pub(super) fn turned_away<B>(
     }
     response.extensions_mut().insert(rejection);
     response
+}
+
+/// The same in answer to HEAD. Servers of HTTP/2 send whatever body there is, and clients take the
+/// response for broken then.
+pub(super) fn without_body<B>(response: Response<ResponseBody<B>>) -> Response<ResponseBody<B>>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let (mut head, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        head.headers.entry(CONTENT_LENGTH).or_insert(length.into());
+    }
+    Response::from_parts(head, ResponseBody::full(Bytes::new()))
 }
 
 fn to_json(reason: &Reason) -> String {

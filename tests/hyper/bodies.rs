@@ -102,6 +102,27 @@ async fn a_body_that_may_not_be_sent_gives_the_slot_back_unread() {
 }
 
 #[tokio::test]
+async fn a_head_request_that_is_turned_away_is_told_by_the_headers_alone() {
+    for protocol in PROTOCOLS {
+        let mut stage =
+            Stage::with("dominions: [{id: pool, max_concurrency: 1, policy: reject}]").await;
+        let mut client = Connection::open(protocol, stage.address).await;
+        let _running = client.get("running");
+        let _order = stage.orders.next().await;
+        let mut client = Connection::open(protocol, stage.address).await;
+        let response = head(client.send(Method::HEAD, "refused", "")).await;
+        assert_eq!(response.status(), 429);
+        let length: u64 = response.headers()["content-length"]
+            .to_str()
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert!(length > 0, "that of the body there would be");
+        assert_eq!(whole(response.into_body()).await, "", "{protocol:?}");
+    }
+}
+
+#[tokio::test]
 async fn trailers_arrive_and_the_slot_comes_back_after_them() {
     for protocol in PROTOCOLS {
         let mut stage = Stage::new().await;

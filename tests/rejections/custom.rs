@@ -3,11 +3,12 @@
 use std::task::Poll;
 
 use futures::FutureExt;
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Method, Response, StatusCode};
+use http_body::Body;
 use tower::{Layer, Service, ServiceExt};
 use tower_policy_queue::{
-    DefaultResponseForRejection, PolicyQueue, PolicyQueueLayer, Reason, Rejection, ResponseBody,
-    ResponseForRejection,
+    DefaultResponseForRejection, NoClassifier, PolicyQueue, PolicyQueueLayer, Reason, Rejection,
+    ResponseBody, ResponseForRejection,
 };
 
 use crate::{
@@ -86,4 +87,44 @@ fn a_type_may_build_on_the_default_response() {
         json(response.into_body())["error"]["code"],
         "queue_rejected"
     );
+}
+
+#[test]
+fn to_a_head_request_nobody_s_response_has_a_body() {
+    fn head_refused_by<R>(
+        layer: PolicyQueueLayer<NoClassifier, R>,
+    ) -> Response<ResponseBody<FedBody>>
+    where
+        R: ResponseForRejection<FedBody> + Clone,
+    {
+        let mut service = layer.layer(Desk::default());
+        let mut running = Polled::new(service.call(get("running")));
+        assert!(running.poll().is_pending());
+        let mut request = get("refused");
+        *request.method_mut() = Method::HEAD;
+        let response = service.call(request).now_or_never();
+        response.expect("it is turned away at once").unwrap()
+    }
+    let layer = PolicyQueueLayer::new(policy(REJECTS));
+    let said = head_refused_by(layer.clone());
+    assert!(said.body().is_end_stream());
+    assert_eq!(said.headers()["content-type"], "application/json");
+    assert!(said.headers().contains_key("content-length"));
+    assert!(said.extensions().get::<Rejection>().is_some());
+
+    let said = head_refused_by(
+        layer
+            .clone()
+            .on_rejection(|_: &Rejection| Response::new(FedBody::full("come back later"))),
+    );
+    assert!(said.body().is_end_stream());
+    let declared = |_: &Rejection| {
+        let mut response = Response::new(FedBody::empty());
+        response
+            .headers_mut()
+            .insert("content-length", HeaderValue::from_static("7"));
+        response
+    };
+    let said = head_refused_by(layer.on_rejection(declared));
+    assert_eq!(said.headers()["content-length"], "7", "as its maker has it");
 }
