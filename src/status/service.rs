@@ -48,11 +48,7 @@ impl StatusService {
             response.headers_mut().insert(ALLOW, allowed);
             return response;
         }
-        let response = self.get(resource);
-        if method == Method::HEAD {
-            return response.map(|_| StatusBody::empty());
-        }
-        response
+        self.get(resource)
     }
 
     fn get(&self, resource: Resource) -> Response<StatusBody> {
@@ -99,6 +95,9 @@ impl<B> Service<Request<B>> for StatusService {
         for (name, value) in &HEADERS {
             let value = HeaderValue::from_static(value);
             response.headers_mut().insert(name, value);
+        }
+        if request.method() == Method::HEAD {
+            *response.body_mut() = StatusBody::empty();
         }
         ready(Ok(response))
     }
