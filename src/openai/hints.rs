@@ -5,8 +5,7 @@ use http::Extensions;
 use super::{EstimateTokens, Operation, Prompt, PromptBlocks, UnreadableBody};
 use crate::QueueHints;
 
-/// What of the hints of a request a body said: a request that its handler sends on with its extensions
-/// has a body of its own.
+/// What of the hints of a request a body said.
 #[derive(Clone, Copy)]
 struct Read {
     model: bool,
@@ -21,14 +20,11 @@ pub(super) fn attach<E: EstimateTokens>(
     estimator: &E,
 ) -> Result<(), UnreadableBody> {
     let prompt = Prompt::parse(operation, body)?;
-    let before = extensions.remove::<Read>();
-    if before.is_some() {
-        extensions.remove::<PromptBlocks>();
-    }
+    forget(extensions);
     let hints = extensions.get_or_insert_with(QueueHints::default);
     let read = Read {
-        model: hints.model.is_none() || before.is_some_and(|before| before.model),
-        tokens: hints.raw_isl_tokens.is_none() || before.is_some_and(|before| before.tokens),
+        model: hints.model.is_none(),
+        tokens: hints.raw_isl_tokens.is_none(),
     };
     if read.model {
         hints.model = prompt.model().map(str::to_owned);
@@ -41,4 +37,21 @@ pub(super) fn attach<E: EstimateTokens>(
     extensions.get_or_insert(blocks);
     extensions.insert(read);
     Ok(())
+}
+
+/// Takes back what another body said: a request that a handler sends on with the extensions of its own
+/// has a body that says something else, or nothing.
+pub(super) fn forget(extensions: &mut Extensions) {
+    let Some(read) = extensions.remove::<Read>() else {
+        return;
+    };
+    extensions.remove::<PromptBlocks>();
+    if let Some(hints) = extensions.get_mut::<QueueHints>() {
+        if read.model {
+            hints.model = None;
+        }
+        if read.tokens {
+            hints.raw_isl_tokens = None;
+        }
+    }
 }

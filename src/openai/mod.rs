@@ -72,7 +72,8 @@
 //! Fields of `QueueHints` that a layer outside has set are kept: it may have counted with a tokenizer,
 //! or have authenticated the request for one model. What this layer says wins over headers of the same
 //! meaning that the policy believes (`headers: {model, raw_isl_tokens}`), and a
-//! [classifier](crate::PolicyQueueLayer::classifier) over both.
+//! [classifier](crate::PolicyQueueLayer::classifier) over both. What this layer has said of one request
+//! is taken out of those that its handler sends through it with the same extensions.
 //!
 //! # What it answers itself
 //!

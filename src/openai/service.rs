@@ -11,7 +11,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    BytesPerToken, EstimateTokens, Operation, RequestBody, ResponseBody, ResponseFuture,
+    BytesPerToken, EstimateTokens, Operation, RequestBody, ResponseBody, ResponseFuture, hints,
     layer::Settings,
 };
 
@@ -59,13 +59,16 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+    fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
         let service = self.inner.clone();
         match Operation::of(&request) {
             Some(operation) => {
                 ResponseFuture::reading(service, request, operation, self.settings.clone())
             }
-            None => ResponseFuture::passing(service, request),
+            None => {
+                hints::forget(request.extensions_mut());
+                ResponseFuture::passing(service, request)
+            }
         }
     }
 }

@@ -174,12 +174,22 @@ fn a_request_that_goes_on_with_the_extensions_of_another_is_what_its_own_body_sa
     let blocks = |it: &http::Extensions| it.get::<PromptBlocks>().unwrap().hashes().len();
     assert!(blocks(&chat) > 1);
     let embedding = json!({"model": "tiny", "input": "four words of text"});
-    let embedding = send("/v1/embeddings", embedding, chat);
+    let embedding = send("/v1/embeddings", embedding, chat.clone());
     let hints: &QueueHints = embedding.get().unwrap();
     assert_eq!(hints.model.as_deref(), Some("tiny"));
     assert!(hints.raw_isl_tokens.unwrap() < 10, "{hints:?}");
     assert_eq!(hints.client.as_deref(), Some("c"), "as it was said outside");
     assert_eq!(blocks(&embedding), 0);
+
+    // One whose body is not read says nothing.
+    let speech = send("/v1/audio/speech", json!({"model": "tts"}), chat);
+    let hints: &QueueHints = speech.get().unwrap();
+    let kept = QueueHints {
+        client: Some("c".to_owned()),
+        ..QueueHints::default()
+    };
+    assert_eq!(*hints, kept);
+    assert!(speech.get::<PromptBlocks>().is_none());
 
     // What a layer outside says of one it says of the other.
     let mut outside = http::Extensions::new();
@@ -194,7 +204,10 @@ fn a_request_that_goes_on_with_the_extensions_of_another_is_what_its_own_body_sa
         json!({"model": "tiny", "input": "x"}),
         first,
     );
-    let hints: &QueueHints = second.get().unwrap();
-    assert_eq!(hints.model.as_deref(), Some("said"));
-    assert_eq!(hints.raw_isl_tokens, Some(7));
+    let third = send("/v1/audio/speech", json!({"model": "tts"}), second.clone());
+    for other in [second, third] {
+        let hints: &QueueHints = other.get().unwrap();
+        assert_eq!(hints.model.as_deref(), Some("said"));
+        assert_eq!(hints.raw_isl_tokens, Some(7));
+    }
 }
