@@ -48,10 +48,10 @@
 //! # Which requests are read
 //!
 //! `POST` requests whose path ends with `/chat/completions`, `/completions`, `/embeddings` or
-//! `/responses`, whose `content-type` is JSON or absent, and whose `content-encoding` is `identity`
-//! or absent. All others go on untouched and unread, without hints: the layer does not decompress. A
-//! server behind that takes compressed bodies, or JSON under another type, will get some that the
-//! policy knows only by their headers; where that matters, turn them away outside.
+//! `/responses`, escaped or not, whose `content-type` is JSON or absent, and whose `content-encoding`
+//! is `identity` or absent. All others go on untouched and unread, without hints: the layer does not
+//! decompress. A server behind that takes compressed bodies, or JSON under another type, will get some
+//! that the policy knows only by their headers; where that matters, turn them away outside.
 //!
 //! | request | prompt |
 //! |---|---|

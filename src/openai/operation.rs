@@ -1,5 +1,7 @@
 //! Which requests are read.
 
+use std::borrow::Cow;
+
 use http::{
     HeaderMap, Method, Request,
     header::{CONTENT_ENCODING, CONTENT_TYPE},
@@ -26,7 +28,9 @@ impl Operation {
     }
 
     fn of_path(path: &str) -> Option<Self> {
-        // Some servers take a slash more at the end, or anywhere: it must not be a way around the policy.
+        // Some servers take escapes for what they stand for, and a slash more at the end, or anywhere:
+        // none must be a way around the policy.
+        let path = unescaped(path);
         let mut segments = path
             .strip_prefix('/')?
             .rsplit('/')
@@ -39,6 +43,27 @@ impl Operation {
             _ => None,
         }
     }
+}
+
+/// The path with its escapes of ASCII undone.
+fn unescaped(path: &str) -> Cow<'_, str> {
+    let mut pieces = path.split('%');
+    let first = pieces.next().unwrap_or_default();
+    if first.len() == path.len() {
+        return path.into();
+    }
+    let mut plain = first.to_owned();
+    for piece in pieces {
+        let byte = piece.get(..2).map(|digits| u8::from_str_radix(digits, 16));
+        match byte {
+            Some(Ok(byte)) if byte.is_ascii() => {
+                plain.push(char::from(byte));
+                plain.push_str(&piece[2..]);
+            }
+            _ => plain.extend(["%", piece]),
+        }
+    }
+    plain.into()
 }
 
 /// The type says JSON, or nothing.
@@ -76,6 +101,8 @@ mod tests {
             ("/v1/chat/completions//", Operation::ChatCompletions),
             ("/v1/chat//completions", Operation::ChatCompletions),
             ("/v1/chat/./completions", Operation::ChatCompletions),
+            ("/v1/chat/%63ompletion%73", Operation::ChatCompletions),
+            ("/v1%2Fchat%2fcompletions%2F", Operation::ChatCompletions),
             ("/v1/completions", Operation::Completions),
             ("/v1/embeddings", Operation::Embeddings),
             ("/v1/responses", Operation::Responses),
@@ -92,6 +119,12 @@ mod tests {
             "/v1/models",
             "/completions/1",
             "/v1/precompletions",
+            "/v1/completions%",
+            "/v1/completions%2",
+            "/v1/completions%+f",
+            "/v1/completions%c3%a9",
+            "/v1/completions%é",
+            "/v1/%2563ompletions",
             "completions",
         ] {
             assert_eq!(Operation::of_path(path), None, "{path}");
