@@ -259,8 +259,23 @@ fn what_only_some_servers_know_is_there_too() {
         ),
         (
             CHAT,
-            json!({"messages": [{"role": "user", "content": [{"text": "", "video_url": video}]}]}),
-            vec!["user:".to_owned(), String::new(), video.to_string()],
+            json!({"messages": [{"role": "user", "content": [
+                {"text": "", "video_url": video},
+                {"text": "", "type": "audio_url", "audio_url": video},
+                {"text": "", "type": "image_embeds", "image_embeds": "i"},
+                {"text": "", "type": "audio_embeds", "audio_embeds": "a"},
+            ]}]}),
+            vec![
+                "user:".to_owned(),
+                String::new(),
+                video.to_string(),
+                String::new(),
+                video.to_string(),
+                String::new(),
+                "\"i\"".to_owned(),
+                String::new(),
+                "\"a\"".to_owned(),
+            ],
         ),
         (
             RESPONSES,

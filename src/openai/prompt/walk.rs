@@ -57,6 +57,13 @@ struct Piece<'a> {
     file_data: Raw<'a>,
     #[serde(borrow)]
     video_url: Raw<'a>,
+    // Known to some servers only.
+    #[serde(borrow)]
+    audio_url: Raw<'a>,
+    #[serde(borrow)]
+    image_embeds: Raw<'a>,
+    #[serde(borrow)]
+    audio_embeds: Raw<'a>,
 }
 
 /// `image_url` of the chat API. That of the responses API is the URL itself.
@@ -181,7 +188,14 @@ impl Walk<'_> {
             return self.json(Some(value));
         }
         // Whole beside an empty text, too.
-        for attached in [piece.file, piece.file_data, piece.video_url] {
+        for attached in [
+            piece.file,
+            piece.file_data,
+            piece.video_url,
+            piece.audio_url,
+            piece.image_embeds,
+            piece.audio_embeds,
+        ] {
             self.json(attached);
         }
     }
