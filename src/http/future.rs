@@ -191,7 +191,7 @@ where
                             return Poll::Ready(Err(error));
                         }
                         if let Some(request) = &mut pending.request {
-                            tell(request, slot, this.cache);
+                            slot.run(|| tell(request, slot, this.cache));
                         }
                         // Taken out in this order, so that a panic in `call` drops the service
                         // before the slot, and both at once.

@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::common::{
-    desk::{Client, Scene, Trouble},
+    bell::Polled,
+    desk::{Client, Scene, Trouble, get, policy},
     feed::Feed,
 };
 
@@ -185,6 +186,35 @@ fn a_panicking_classifier_takes_no_slot() {
         .clone()
         .classifier(classify)
         .layer(scene.desk.clone());
-    panics(|| service.call(crate::common::desk::get("first")));
+    panics(|| service.call(get("first")));
+    assert!(scene.has_a_free_slot());
+}
+
+#[test]
+fn a_request_whose_cache_panics_when_it_goes_on_counts_as_failed() {
+    use tower::{Layer, Service};
+    use tower_policy_queue::CachedTokens;
+
+    #[derive(Clone)]
+    struct Broken;
+
+    impl CachedTokens for Broken {
+        fn cached_tokens<B>(&self, _: &http::Request<B>, _: &str) -> u64 {
+            0
+        }
+
+        fn dispatched<B>(&self, _: &http::Request<B>, _: &str) {
+            panic!("{}", crate::common::feed::Broken)
+        }
+    }
+
+    let mut scene = Scene::new(policy(
+        "{dominions: [{id: pool, max_concurrency: 1}], endpoints: [{id: w, dominion: pool}]}",
+    ));
+    let layer = scene.layer.clone().cached_tokens(Broken);
+    let mut request = Polled::new(layer.layer(scene.desk.clone()).call(get("first")));
+    panics(|| request.poll());
+    drop(request);
+    assert_eq!(failed_and_settled(&scene), (1, 1));
     assert!(scene.has_a_free_slot());
 }
