@@ -9,6 +9,7 @@ use std::{
     collections::VecDeque,
     convert::Infallible,
     future::{Future, pending},
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -743,6 +744,43 @@ fn a_clone_has_the_same_frames_read_ahead_or_not() {
         }
         assert_eq!(shelf.ahead(), 0, "{yaml}");
     }
+}
+
+/// A body that cannot be cloned, whatever it says.
+struct Single(Ready);
+
+impl Clone for Single {
+    fn clone(&self) -> Self {
+        panic!("broken on purpose")
+    }
+}
+
+impl Body for Single {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.0).poll_frame(cx)
+    }
+}
+
+#[test]
+fn a_clone_that_panics_keeps_no_room() {
+    let mut shelf = Shelf::<Single>::new("");
+    let running = shelf.send(Single(ready(&[])));
+    drop(shelf.take());
+    let mut guest = shelf.send(Single(ready(&["abc"])));
+    drop(running);
+    wake(&mut guest, 1);
+    let body = shelf.take();
+    let clone = AssertUnwindSafe(|| RequestBody::clone(&body.inner));
+    assert!(catch_unwind(clone).is_err());
+    assert_eq!(shelf.ahead(), 3);
+    drop(body);
+    assert_eq!(shelf.ahead(), 0);
 }
 
 #[test]

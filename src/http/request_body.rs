@@ -230,10 +230,13 @@ where
             (Some(data), _) => Some(Frame::data(data.clone())),
             (None, trailers) => trailers.cloned().map(Frame::trailers),
         };
+        let body = Box::pin(B::clone(&self.body));
+        let frames = self.frames.iter().filter_map(frame).collect();
+        // Last, as a clone that panics would not give it back.
         self.budget.take(self.buffered);
         Self {
-            body: Box::pin(B::clone(&self.body)),
-            frames: self.frames.iter().filter_map(frame).collect(),
+            body,
+            frames,
             buffered: self.buffered,
             ended: self.ended,
             limit: self.limit,
