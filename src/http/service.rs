@@ -1,6 +1,7 @@
 //! The service that the layer makes.
 
 use std::{
+    fmt,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -26,7 +27,7 @@ use super::{
 /// a `ConcurrencyLimit` below from those who could use them.)
 ///
 /// [`PolicyQueueLayer`]: crate::PolicyQueueLayer
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PolicyQueue<S, C = NoClassifier, R = DefaultResponseForRejection, K = NoCache> {
     inner: S,
     door: Arc<Door>,
@@ -130,5 +131,15 @@ where
             cache,
             entered,
         )
+    }
+}
+
+// By hand: a classifier that is a closure has no `Debug`, and a whole policy is no help.
+impl<S: fmt::Debug, C, R, K> fmt::Debug for PolicyQueue<S, C, R, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyQueue")
+            .field("inner", &self.inner)
+            .field("bound", &self.bound)
+            .finish_non_exhaustive()
     }
 }

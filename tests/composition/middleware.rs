@@ -21,7 +21,7 @@ use tower::{
     Layer, Service, ServiceBuilder, ServiceExt, buffer::Buffer, limit::ConcurrencyLimit,
     load_shed::LoadShed, retry::Policy, service_fn, timeout::Timeout, util::BoxCloneSyncService,
 };
-use tower_policy_queue::{PolicyQueueLayer, Rejection};
+use tower_policy_queue::{PolicyQueueLayer, QueueHints, Rejection};
 
 use crate::common::{
     bell::Polled,
@@ -328,4 +328,11 @@ fn what_the_public_types_are_they_are_for_axum() {
     let mut service = scene.service.clone();
     sendable(&service.call(get("")));
     assert!(!format!("{:?} {:?}", scene.layer, scene.service).is_empty());
+
+    // Closures are not `Debug`, and what is made with them is.
+    let classify = |_: &Request<NoBody>| QueueHints::default();
+    let service = scene.layer.dominion("pool").unwrap().classifier(classify);
+    let service = service.layer(scene.desk);
+    let shown = format!("{service:?}");
+    assert!(shown.contains("pool"), "{shown}");
 }
