@@ -1,5 +1,7 @@
 //! What workers have of a prompt already.
 
+use std::sync::Arc;
+
 use http::Request;
 
 /// Says how much of a request's prompt a worker has in its cache.
@@ -35,6 +37,19 @@ pub trait CachedTokens {
     /// The request goes to the worker, which will have its prompt.
     fn dispatched<B>(&self, request: &Request<B>, worker: &str) {
         let _ = (request, worker);
+    }
+}
+
+/// For a cache that is shared and need not be `Clone`.
+impl<K: CachedTokens> CachedTokens for Arc<K> {
+    const ASKED: bool = K::ASKED;
+
+    fn cached_tokens<B>(&self, request: &Request<B>, worker: &str) -> u64 {
+        K::cached_tokens(self, request, worker)
+    }
+
+    fn dispatched<B>(&self, request: &Request<B>, worker: &str) {
+        K::dispatched(self, request, worker);
     }
 }
 

@@ -239,3 +239,40 @@ fn a_response_names_its_class_where_the_policy_says_so() {
     };
     assert_eq!(response.headers()["x-policy-queue-class"], "uncached");
 }
+
+#[test]
+fn a_cache_that_is_no_clone_may_be_shared() {
+    struct Shared(Mutex<Vec<String>>);
+
+    impl CachedTokens for Shared {
+        fn cached_tokens<B>(&self, _: &Request<B>, worker: &str) -> u64 {
+            if worker == "w2" { 600 } else { 0 }
+        }
+
+        fn dispatched<B>(&self, _: &Request<B>, worker: &str) {
+            self.0.lock().unwrap().push(worker.to_owned());
+        }
+    }
+
+    let cache = Arc::new(Shared(Mutex::default()));
+    let layer = PolicyQueueLayer::new(policy(POLICY)).cached_tokens(Arc::clone(&cache));
+    let desk = Desk::default();
+    let mut request = crate::common::desk::get("first");
+    request.extensions_mut().insert(QueueHints {
+        raw_isl_tokens: Some(600),
+        model: Some("m".to_owned()),
+        ..QueueHints::default()
+    });
+    let mut running = Polled::new(layer.layer(desk.clone()).call(request));
+    assert!(running.poll().is_pending());
+    let admission = desk.admission("first");
+    assert_eq!(
+        (admission.class(), admission.worker()),
+        ("cached", Some("w2"))
+    );
+    assert_eq!(*cache.0.lock().unwrap(), ["w2"]);
+    fn is_asked<K: CachedTokens>(_: &K) -> bool {
+        K::ASKED
+    }
+    assert!(!is_asked(&Arc::new(tower_policy_queue::NoCache::default())));
+}
