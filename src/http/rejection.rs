@@ -1,6 +1,6 @@
 //! How a request is turned away: always with a response, never with an error.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use http::{HeaderName, StatusCode};
 
@@ -218,6 +218,9 @@ impl fmt::Display for Rejection {
         self.reason.fmt(f)
     }
 }
+
+/// For layers outside that make an error of the response.
+impl Error for Rejection {}
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -288,6 +288,17 @@ fn a_rejection_knows_class_and_dominion_as_far_as_they_were_known() {
 }
 
 #[test]
+fn a_rejection_may_become_an_error_of_a_layer_outside() {
+    let mut scene = Scene::new(policy(REJECTS));
+    let _running = scene.send("running");
+    let rejection = scene.refusal("refused").unwrap();
+    let text = rejection.to_string();
+    let error: tower::BoxError = rejection.clone().into();
+    assert_eq!(error.to_string(), text);
+    assert_eq!(error.downcast_ref(), Some(&rejection));
+}
+
+#[test]
 fn names_in_an_answer_are_those_of_the_policy_not_of_the_request() {
     let mut scene = Scene::new(policy(&limited("")));
     let mut request = get("odd");
