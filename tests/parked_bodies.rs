@@ -256,7 +256,13 @@ fn trailers_that_were_read_are_still_to_come() {
         !body.inner.is_end_stream(),
         "a body with trailers has not ended"
     );
+    assert_eq!(
+        hint(&body),
+        (0, None),
+        "who sends a length in HTTP/1 sends no trailers"
+    );
     assert_eq!(next(&mut body), "(trailers)");
+    assert_eq!(hint(&body), (0, Some(0)));
     assert!(body.inner.is_end_stream());
 }
 

@@ -186,7 +186,10 @@ impl<B: Body> Body for RequestBody<B> {
             Kind::Untouched { body } => body.size_hint(),
             Kind::Ahead { ahead } => {
                 let buffered = ahead.buffered as u64;
-                let rest = if ahead.ended {
+                // With trailers to come, the body's own word: a client of HTTP/1 sends them only behind
+                // a body whose length it has not told.
+                let has_trailers = ahead.frames.back().is_some_and(Frame::is_trailers);
+                let rest = if ahead.ended && !has_trailers {
                     SizeHint::with_exact(0)
                 } else {
                     ahead.body.size_hint()

@@ -14,8 +14,8 @@ use pin_project_lite::pin_project;
 pin_project! {
     /// The request body that the inner service gets: the bytes and the trailers of the original one.
     ///
-    /// A body that was read is one frame of data, whose length it knows, and the trailers if there
-    /// were any. A body that was not is passed on as it is.
+    /// A body that was read is one frame of data, whose length it knows, or, if there were trailers, a
+    /// frame and the trailers. A body that was not is passed on as it is.
     #[derive(Clone)]
     pub struct RequestBody<B> {
         #[pin]
@@ -80,7 +80,16 @@ where
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Untouched { body } => body.size_hint(),
-            Kind::Read { data, .. } => SizeHint::with_exact(data.len() as u64),
+            Kind::Read { data, trailers } => {
+                let length = data.len() as u64;
+                let mut hint = SizeHint::new();
+                hint.set_lower(length);
+                // A client of HTTP/1 sends trailers only behind a body whose length it has not told.
+                if trailers.is_none() {
+                    hint.set_upper(length);
+                }
+                hint
+            }
         }
     }
 }

@@ -1,11 +1,18 @@
 //! What goes through as it came.
 
-use std::task::Poll;
+use std::{
+    sync::{Arc, Mutex},
+    task::Poll,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::{io::AsyncReadExt, time::timeout};
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_policy_queue::{
     QueueHints,
@@ -197,11 +204,41 @@ fn a_body_that_was_read_ends_after_its_last_frame() {
     let mut body = Polled::new(response.into_body());
     assert!(!body.inner.is_end_stream());
     assert!(matches!(body.poll_frame(), Poll::Ready(Some(Ok(frame))) if frame.is_data()));
-    assert_eq!(body.inner.size_hint().exact(), Some(0));
     assert!(!body.inner.is_end_stream());
     assert!(matches!(body.poll_frame(), Poll::Ready(Some(Ok(frame))) if frame.is_trailers()));
+    assert_eq!(body.inner.size_hint().exact(), Some(0));
     assert!(body.inner.is_end_stream());
     assert!(matches!(body.poll_frame(), Poll::Ready(None)));
+}
+
+#[tokio::test]
+async fn trailers_reach_a_server_of_http_1() {
+    let feed = Feed::new();
+    feed.data("{}");
+    feed.trailers();
+    feed.end();
+    let (client, mut server) = tokio::io::duplex(4096);
+    let (sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let sender = Arc::new(Mutex::new(sender));
+    let inner = service_fn(move |request: Request<RequestBody<FedBody>>| {
+        sender.lock().unwrap().send_request(request)
+    });
+    let request = Request::post(CHAT)
+        .header("host", "test")
+        .header("trailer", "x-checksum")
+        .body(feed.body())
+        .unwrap();
+    let sent = tokio::spawn(OpenAiHintsLayer::new().layer(inner).oneshot(request));
+    let mut written = String::new();
+    while !written.ends_with("0\r\nx-checksum: 42\r\n\r\n") {
+        let mut bytes = [0; 1024];
+        let read = timeout(Duration::from_secs(20), server.read(&mut bytes)).await;
+        let read = read.unwrap_or_else(|_| panic!("no trailers: {written}"));
+        written.push_str(std::str::from_utf8(&bytes[..read.unwrap()]).unwrap());
+    }
+    sent.abort();
+    connection.abort();
 }
 
 #[test]
