@@ -126,9 +126,10 @@ impl Admission {
 /// Keeps a slot taken past the end of its response: by an upgraded connection, or a task that goes
 /// on producing.
 ///
-/// Clones share the slot; it is given back when the response's body and all of them are gone. The
-/// request still counts as the worker's prefill until its first byte or its body's end, whichever
-/// comes first.
+/// Clones share the slot; it is given back when the response's body and all of them are gone. A slot
+/// that may be taken back (`max_hold_ms`, or a change of profile) is taken from them too, and they are
+/// not told. The request still counts as the worker's prefill until its first byte or its body's end,
+/// whichever comes first.
 ///
 /// ```
 /// use http::Request;

@@ -49,9 +49,9 @@ pub struct QueueHints {
 
 /// Says what a request is. Implemented for closures from `&Request<B>` to [`QueueHints`].
 ///
-/// It runs once for each request that the policy does not let past (`bypass`), when it arrives, outside of
-/// any lock. It has the last word: what it
-/// returns beats headers and extensions, so it is the place to cap what a caller may ask for.
+/// It runs once for each request that the policy does not let past (`bypass`), when it arrives, outside
+/// of any lock. It has the last word: what it returns beats headers and extensions, so it is the place
+/// to cap what a caller may ask for.
 ///
 /// ```
 /// use http::Request;

@@ -11,7 +11,8 @@ use crate::{
     pool::{Places, Pool, Switched, WakeList},
 };
 
-/// Puts a layer under another policy; the answer is what is different. Everything that is woken for it is woken once no lock is held.
+/// Puts a layer under another policy; the answer is what is different. Everything that is woken for it
+/// is woken once no lock is held.
 pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, ChangeError> {
     let policy = Arc::new(policy);
     let mut changes = Changes::default();

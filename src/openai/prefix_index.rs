@@ -25,8 +25,9 @@ const MAX_WORKERS: usize = 4_096;
 /// It guesses what a server's own prefix cache holds: all blocks of a prompt that was dispatched to
 /// it, until others took their place, the least recently used first. Its memory is bounded: about
 /// 100 bytes for each block that is remembered, so 6.5 MB for each worker at most by default. The
-/// layer asks it for each request and each worker that the request may go to, a few look-ups each;
-/// none of the layer's locks is held meanwhile, and its own only for one worker's look-up.
+/// layer asks it for each request and each worker that the request may go to, a look-up for each block
+/// that the worker knows and one more, so a few thousand for half a megabyte that is known; none of the
+/// layer's locks is held meanwhile, and its own only for one worker's look-ups.
 ///
 /// A clone is another handle on the same index.
 ///
