@@ -111,6 +111,29 @@ impl<'a> Facts<'a> {
     }
 }
 
+impl<'a> Facts<'a> {
+    /// The worker and the model of a request of which something else cannot be read.
+    pub(super) fn destination(
+        said: &'a QueueHints,
+        told: Option<&'a QueueHints>,
+        sent: &'a HeaderMap,
+        names: &Headers,
+    ) -> Result<(Option<&'a str>, Option<&'a str>), Reason> {
+        let sources = Sources { said, told };
+        let worker = sources.or(
+            |hints| hints.worker.as_deref(),
+            &names.worker,
+            |name| headers::name(sent, name),
+        )?;
+        let model = sources.or(
+            |hints| hints.model.as_deref(),
+            &names.model,
+            |name| headers::name(sent, name),
+        )?;
+        Ok((worker, model))
+    }
+}
+
 /// Hints in the order in which they are believed.
 struct Sources<'a> {
     said: &'a QueueHints,

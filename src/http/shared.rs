@@ -297,9 +297,22 @@ impl Core {
         route: Route,
     ) -> Result<Entered, NotEntered> {
         let told = request.extensions().get();
-        match Facts::gather(said, told, request.headers(), &self.policy.headers) {
+        let (sent, names) = (request.headers(), &self.policy.headers);
+        match Facts::gather(said, told, sent, names) {
             Ok(facts) => self.decide(request, &facts, cache, route),
-            Err(reason) => self.unplaced_request(reason, route),
+            // Its class is unknown, but where it belongs may be known.
+            Err(reason) => match Facts::destination(said, told, sent, names) {
+                Ok((worker, model)) => {
+                    let dominion = self.dominion_of(worker, model, route);
+                    let dominion = dominion.unwrap_or_else(|_| self.dominion_beside(model, route));
+                    self.unplaced_in(reason, dominion)
+                }
+                Err(_) => {
+                    let mut dominions = self.policy.dominions.iter();
+                    let enforced = dominions.any(|dominion| dominion.enforce);
+                    self.turn_away(reason, enforced)
+                }
+            },
         }
     }
 
@@ -312,9 +325,12 @@ impl Core {
         route: Route,
     ) -> Result<Entered, NotEntered> {
         let policy = &*self.policy;
-        let dominion = match self.dominion_of(facts, route) {
+        let dominion = match self.dominion_of(facts.worker, facts.model, route) {
             Ok(dominion) => dominion,
-            Err(reason) => return self.unplaced_request(reason, route),
+            Err(reason) => {
+                let dominion = self.dominion_beside(facts.model, route);
+                return self.unplaced_in(reason, dominion);
+            }
         };
         let pool = self.pool(dominion);
         let mut wanted = Wanted {
@@ -385,10 +401,15 @@ impl Core {
     }
 
     /// The dominion of a request, which is none if it is unlimited.
-    fn dominion_of(&self, facts: &Facts<'_>, route: Route) -> Result<Option<usize>, Reason> {
+    fn dominion_of(
+        &self,
+        worker: Option<&str>,
+        model: Option<&str>,
+        route: Route,
+    ) -> Result<Option<usize>, Reason> {
         // Most requests of a policy without workers: no lock is taken for them.
-        if facts.worker.is_some() || facts.model.is_some() {
-            match self.places().dominion_of(facts.worker, facts.model) {
+        if worker.is_some() || model.is_some() {
+            match self.places().dominion_of(worker, model) {
                 Place::In(dominion) => return Ok(dominion),
                 Place::Nowhere => return Err(Reason::NoEligibleWorker),
                 Place::Anywhere => {}
@@ -399,6 +420,11 @@ impl Core {
             Route::Dominion(index) => Ok(Some(index)),
             Route::Gone => Err(Reason::QueueUnavailable),
         }
+    }
+
+    /// The dominion of a request whose worker there is not.
+    fn dominion_beside(&self, model: Option<&str>, route: Route) -> Option<usize> {
+        self.dominion_of(None, model, route).unwrap_or_default()
     }
 
     /// A pool's refusal with the names that a client is told.
@@ -431,26 +457,20 @@ impl Core {
         }
     }
 
-    /// A request whose class cannot be known: it is turned away, or, where the dominion of its route
+    /// A request of this dominion whose class cannot be known: it is turned away, or, where the dominion
     /// is not enforced, goes its way without one.
-    fn unplaced_request(&self, reason: Reason, route: Route) -> Result<Entered, NotEntered> {
-        let dominion = match route {
-            Route::Any => self.policy.fallback_dominion(),
-            Route::Dominion(index) => Some(index),
-            Route::Gone => None,
-        };
-        self.unplaced_in(reason, dominion)
+    fn unplaced_in(&self, reason: Reason, dominion: Option<usize>) -> Result<Entered, NotEntered> {
+        self.turn_away(reason, self.policy.enforces(dominion))
     }
 
-    /// The same where the dominion is known.
-    fn unplaced_in(&self, reason: Reason, dominion: Option<usize>) -> Result<Entered, NotEntered> {
+    fn turn_away(&self, reason: Reason, enforced: bool) -> Result<Entered, NotEntered> {
         if self.is_superseded() {
             // The next policy may have a place for it.
             return Err(NotEntered::Superseded);
         }
         let rejection = Rejection::unplaced(&self.policy, reason);
         self.common.elsewhere.rejected(&rejection);
-        if !self.policy.enforces(dominion) {
+        if !enforced {
             return Ok(Entered::Go(Slot::None));
         }
         trace::rejected(rejection.code(), None, None);

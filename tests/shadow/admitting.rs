@@ -1,5 +1,7 @@
 //! What clients see of a dominion that is not enforced: nothing.
 
+use tower_policy_queue::QueueHints;
+
 use crate::hall::{Hall, chat, hinted, model, pinned, with};
 
 const SHADOW: &str =
@@ -59,6 +61,61 @@ endpoints: [{{id: w, dominion: pool, models: [m]}}, {{id: v, dominion: pool, mod
     let unplaced = hall.handle.snapshot().unplaced;
     assert_eq!(unplaced.rejected.get("invalid_queue_header"), 1);
     assert_eq!(unplaced.rejected.get("no_eligible_worker"), 1);
+}
+
+#[test]
+fn what_cannot_be_read_is_let_past_only_where_it_belongs_to_what_is_not_enforced() {
+    let policy = format!(
+        "
+{}
+headers: {{raw_isl_tokens: x-tokens, model: x-model}}
+endpoints: [{{id: w, dominion: trial, models: [m]}}, {{id: v, dominion: pool, models: [n]}}]
+",
+        chat(
+            "",
+            "
+dominions:
+  - {id: trial, max_concurrency: 1, enforce: false}
+  - {id: pool, max_concurrency: 1}
+default_dominion: trial"
+        )
+    );
+    let mut hall = Hall::new(&policy);
+    hall.send("default", with("default", &[("x-tokens", "many")]));
+    hall.send("m", with("m", &[("x-tokens", "many"), ("x-model", "m")]));
+    hall.send("n", with("n", &[("x-tokens", "many"), ("x-model", "n")]));
+    hall.send(
+        "twice",
+        with("twice", &[("x-model", "m"), ("x-model", "n")]),
+    );
+    assert_eq!(
+        hall.states(["default", "m", "n", "twice"]),
+        [
+            "running",
+            "running",
+            "invalid_queue_header",
+            "invalid_queue_header"
+        ]
+    );
+
+    for (model, state) in [("m", "running"), ("n", "no_eligible_worker")] {
+        let id = format!("{model}-by-nobody");
+        let hints = QueueHints {
+            model: Some(model.to_owned()),
+            ..pinned("nobody")
+        };
+        hall.send(&id, hinted(&id, hints));
+        assert_eq!(hall.state(&id), state, "{id}");
+    }
+
+    let enforced_by_default = policy.replace("default_dominion: trial", "default_dominion: pool");
+    let mut hall = Hall::new(&enforced_by_default);
+    hall.send("default", with("default", &[("x-tokens", "many")]));
+    hall.send("m", with("m", &[("x-tokens", "many"), ("x-model", "m")]));
+    assert_eq!(
+        hall.states(["default", "m"]),
+        ["invalid_queue_header", "running"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
