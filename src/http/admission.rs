@@ -32,6 +32,8 @@ pub struct Admission {
 /// What a request has that was sent by the handler of another one.
 #[derive(Clone, Debug, Default)]
 struct Nested {
+    /// The slot is that of the other one.
+    shares: bool,
     /// Its worker, where that is not the one of the slot that it runs on.
     worker: Option<Arc<Worker>>,
     /// The slots, each of another dominion, that those have who wait for it.
@@ -39,15 +41,25 @@ struct Nested {
 }
 
 impl Admission {
-    /// `elsewhere` is the request's worker, where that is not the one of the slot.
-    pub(super) fn new(grant: Arc<Grant>, elsewhere: Option<Arc<Worker>>) -> Self {
-        let nested = elsewhere.map(|worker| {
-            Arc::new(Nested {
-                worker: Some(worker),
-                above: Vec::new(),
-            })
-        });
-        Self { grant, nested }
+    pub(super) fn new(grant: Arc<Grant>) -> Self {
+        Self {
+            grant,
+            nested: None,
+        }
+    }
+
+    /// Of a request that runs on the slot of the one that sent it. `elsewhere` is its worker, where that
+    /// is not the one of the slot.
+    pub(super) fn shared(grant: Arc<Grant>, elsewhere: Option<Arc<Worker>>) -> Self {
+        let nested = Nested {
+            shares: true,
+            worker: elsewhere,
+            above: Vec::new(),
+        };
+        Self {
+            grant,
+            nested: Some(Arc::new(nested)),
+        }
     }
 
     /// The same for a request that came with the admission of another one, whose slots it may go on
@@ -107,8 +119,12 @@ impl Admission {
         self.assigned()?.endpoint.as_deref()
     }
 
-    /// How long it waited, from its arrival until it was granted a slot.
+    /// How long it waited, from its arrival until it was granted a slot. One that runs on the slot of
+    /// the request that sent it waited for nothing.
     pub fn queued_for(&self) -> Duration {
+        if self.nested.as_ref().is_some_and(|nested| nested.shares) {
+            return Duration::ZERO;
+        }
         self.grant.queued_for()
     }
 

@@ -290,7 +290,7 @@ fn tell<B>(request: &mut Request<B>, slot: &Slot, cache: &impl CachedTokens) {
         admission.class(),
         admission.dominion(),
         admission.worker(),
-        slot.queued_for(),
+        admission.queued_for(),
     );
     let extensions = request.extensions_mut();
     // Once more, since few come with one.
@@ -306,7 +306,7 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// The response of the inner service, whose body takes the slot over.
 fn admitted<B: Body>(mut response: Response<B>, slot: Slot) -> Response<ResponseBody<B>> {
-    if let Some(grant) = slot.grant() {
+    if let Some((grant, admission)) = slot.grant().zip(slot.admission()) {
         let policy = grant.policy();
         // A class's name is made of what a header may have.
         let class = policy
@@ -315,7 +315,7 @@ fn admitted<B: Body>(mut response: Response<B>, slot: Slot) -> Response<Response
         if let Some(Ok(class)) = class {
             response.headers_mut().insert(CLASS, class);
         }
-        let waited = slot.queued_for().as_secs_f64() * 1e3;
+        let waited = admission.queued_for().as_secs_f64() * 1e3;
         let timing = policy
             .server_timing
             .then(|| HeaderValue::from_str(&format!("queue;dur={waited:.3}")));
@@ -323,8 +323,6 @@ fn admitted<B: Body>(mut response: Response<B>, slot: Slot) -> Response<Response
             // The inner service may have timings of its own.
             response.headers_mut().append(SERVER_TIMING, timing);
         }
-    }
-    if let Some(admission) = slot.admission() {
         response.extensions_mut().insert(admission);
     }
     let slot = slot.after_head();

@@ -5,7 +5,6 @@ use std::{
     fmt,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use super::Admission;
@@ -41,19 +40,14 @@ impl Slot {
 
     /// What its request is told.
     pub(super) fn admission(&self) -> Option<Admission> {
-        let elsewhere = match self {
-            Self::Parents(Some(visit), _) => visit.worker().cloned(),
-            _ => None,
-        };
-        Some(Admission::new(Arc::clone(self.grant()?), elsewhere))
-    }
-
-    /// How long the request waited for it; a child of a running request waited for nothing.
-    pub(super) fn queued_for(&self) -> Duration {
-        match self {
-            Self::Own(permit) => permit.grant().queued_for(),
-            Self::Parents(..) | Self::Prefill(_) | Self::None => Duration::ZERO,
-        }
+        let grant = Arc::clone(self.grant()?);
+        Some(match self {
+            Self::Parents(visit, _) => {
+                let elsewhere = visit.as_ref().and_then(|visit| visit.worker().cloned());
+                Admission::shared(grant, elsewhere)
+            }
+            _ => Admission::new(grant),
+        })
     }
 
     /// Ready once the slot was taken back, or its worker's model unloaded; whoever runs under it must stop then.

@@ -127,6 +127,19 @@ fn a_child_starts_at_once_on_its_parent_s_slot() {
     assert_eq!(hall.state("next"), "running");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_child_is_told_that_it_did_not_wait_whatever_its_parent_did() {
+    let mut hall = Hall::new(ONE_SLOT);
+    hall.arrive("first");
+    hall.arrive("parent");
+    hall.pass(500).await;
+    hall.finish("first");
+    hall.reenter("parent", "child");
+    hall.reenter("child", "grandchild");
+    let waited = |id| hall.scene.desk.admission(id).queued_for().as_millis();
+    assert_eq!(["parent", "child", "grandchild"].map(waited), [500, 0, 0]);
+}
+
 #[test]
 fn a_child_that_outlives_its_parent_keeps_the_slot() {
     let mut hall = hall();
