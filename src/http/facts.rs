@@ -109,9 +109,7 @@ impl<'a> Facts<'a> {
             max_queue_wait: max_queue_wait.map(Duration::from_millis),
         })
     }
-}
 
-impl<'a> Facts<'a> {
     /// The worker and the model of a request of which something else cannot be read.
     pub(super) fn destination(
         said: &'a QueueHints,

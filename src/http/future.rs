@@ -16,8 +16,8 @@ use tower_service::Service;
 use super::{
     BoxError, CachedTokens, NoCache, Reason, Rejection, RequestBody, ResponseBody,
     ResponseForRejection,
+    core::Core,
     respond::{turned_away, without_body},
-    shared::Core,
     slot::Slot,
 };
 use crate::{

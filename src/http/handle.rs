@@ -3,8 +3,9 @@
 use std::{collections::HashSet, error::Error, fmt, sync::Arc};
 
 use super::{
+    core::Core,
+    hub::Hub,
     reload,
-    shared::{Core, Hub},
     snapshot::{Snapshot, Usage, WAITERS},
 };
 use crate::{

@@ -6,7 +6,7 @@ use tower_layer::Layer;
 
 use super::{
     DefaultResponseForRejection, NoCache, NoClassifier, PolicyQueue, PolicyQueueHandle,
-    shared::{Door, Route},
+    core::Route, hub::Door,
 };
 use crate::config::PolicyConfig;
 

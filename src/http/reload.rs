@@ -2,10 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{
-    ChangeError,
-    shared::{Core, Hub},
-};
+use super::{ChangeError, core::Core, hub::Hub};
 use crate::{
     config::{self, PolicyChanges, PolicyConfig},
     pool::{Places, Pool, Switched, WakeList},

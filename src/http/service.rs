@@ -14,8 +14,10 @@ use tower_service::Service;
 use super::{
     BoxError, CachedTokens, Classify, DefaultResponseForRejection, NoCache, NoClassifier,
     RequestBody, ResponseBody, ResponseForRejection, ResponseFuture,
+    core::{Core, Route},
+    enter::NotEntered,
     future::Entered,
-    shared::{Core, Door, NotEntered, Route},
+    hub::Door,
     slot::Slot,
 };
 
