@@ -43,7 +43,7 @@ impl Core {
         let told = request.extensions().get();
         let (sent, names) = (request.headers(), &self.policy().headers);
         match Facts::gather(said, told, sent, names) {
-            Ok(facts) => self.decide(request, &facts, cache, route),
+            Ok(ref facts) => self.decide(request, facts, cache, route),
             // Its class is unknown, but where it belongs may be known.
             Err(reason) => match Facts::destination(said, told, sent, names) {
                 Ok((worker, model)) => {

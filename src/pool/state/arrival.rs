@@ -97,8 +97,8 @@ impl State {
             .ok_or(Refusal::NoEligibleWorker)?;
 
         let nobody_waits = self.schedule.backlog(class).requests == 0;
-        if nobody_waits && self.has_slot() && self.workers.dispatchable(class, &eligible) {
-            if let Some(worker) = self.workers.choose(class, &eligible) {
+        if nobody_waits && self.has_slot() {
+            if let Some(worker) = self.workers.choose_dispatchable(class, &eligible) {
                 // It may make a worker busy, never one less busy: nobody else can go now.
                 self.start(worker, snapshot.uncached());
                 // A dominion with room to spare is not asked how fast it drains.

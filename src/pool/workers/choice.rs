@@ -202,6 +202,18 @@ impl Workers {
         busy < all && (busy as f64 / all as f64) < ratio
     }
 
+    /// The worker that a request of the class is given, if it is dispatchable.
+    pub(in crate::pool) fn choose_dispatchable(
+        &self,
+        class: usize,
+        eligible: &Eligible,
+    ) -> Option<u32> {
+        // Without a bar it is dispatchable if there is a worker to choose.
+        let counted = self.demands[class].bar.is_some();
+        let dispatchable = !counted || self.dispatchable(class, eligible);
+        dispatchable.then(|| self.choose(class, eligible)).flatten()
+    }
+
     /// The worker that a request is given where nobody has to wait for one.
     pub(in crate::pool) fn choose_regardless(
         &mut self,
