@@ -9,6 +9,8 @@ def expected(dominion):
     """The texts of a dominion, but for those that change with the time."""
     names = [it["name"] for it in dominion["classes"]]
     slots, most = dominion["slots"], dominion["max_queue"]
+    each = dominion["max_queue_per_client"]
+    places = "" if each is None else f" of {number(each)}"
     return {
         "in_use": number(dominion["in_use"]),
         "of_slots": "in use, unlimited" if slots is None else f"of {number(slots)} in use",
@@ -33,7 +35,7 @@ def expected(dominion):
             for it in dominion["workers"]
         ],
         "clients": [
-            [it["label"], number(it["waiting"]), number(it["served"])]
+            [it["label"], number(it["waiting"]) + places, number(it["served"])]
             for it in dominion["clients"]
             if it["waiting"] or it["served"]
         ],

@@ -188,9 +188,11 @@ class DominionView {
 
   clients(dominion) {
     const clients = dominion.clients.filter(({ waiting, served }) => waiting > 0 || served > 0);
+    const most = dominion.max_queue_per_client;
+    const places = most === null ? '' : ` of ${count(most)}`;
     list(this.parts.clients, clients, (it) => it.label, 'client', (row, it) => {
       write(row.label, it.label);
-      write(row.waiting, count(it.waiting));
+      write(row.waiting, count(it.waiting) + places);
       write(row.served, count(it.served));
     });
     show(this.parts.clients_block, clients.length > 0);
