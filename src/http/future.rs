@@ -220,7 +220,8 @@ where
                         }
                         // The inner future is dropped here, before the slot can be.
                         state.set(State::Done);
-                        return Poll::Ready(result.map(|response| admitted(response, slot)));
+                        let head = *this.head;
+                        return Poll::Ready(result.map(|response| admitted(response, slot, head)));
                     }
                 },
                 StateProj::TurnedAway { rejection } => match rejection.take() {
@@ -304,8 +305,13 @@ fn tell<B>(request: &mut Request<B>, slot: &Slot, cache: &impl CachedTokens) {
 const CLASS: HeaderName = HeaderName::from_static("x-policy-queue-class");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
-/// The response of the inner service, whose body takes the slot over.
-fn admitted<B: Body>(mut response: Response<B>, slot: Slot) -> Response<ResponseBody<B>> {
+/// The response of the inner service, whose body takes the slot over. Nobody reads that of an answer
+/// to HEAD.
+fn admitted<B: Body>(
+    mut response: Response<B>,
+    slot: Slot,
+    head: bool,
+) -> Response<ResponseBody<B>> {
     if let Some((grant, admission)) = slot.grant().zip(slot.admission()) {
         let policy = grant.policy();
         // A class's name is made of what a header may have.
@@ -326,6 +332,9 @@ fn admitted<B: Body>(mut response: Response<B>, slot: Slot) -> Response<Response
         response.extensions_mut().insert(admission);
     }
     let slot = slot.after_head();
+    if head {
+        slot.reach(Stage::Completed);
+    }
     response.map(|body| ResponseBody::with_slot(slot, body))
 }
 

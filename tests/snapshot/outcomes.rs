@@ -5,6 +5,7 @@ use std::{
     task::Poll,
 };
 
+use http::Method;
 use tower_policy_queue::{Cancelled, Totals};
 
 use crate::{
@@ -85,6 +86,21 @@ async fn a_request_is_completed_when_its_body_has_ended() {
     let totals = gold(&scene);
     assert_eq!(outcomes(&totals), [("completed", 3)]);
     assert_eq!((totals.arrived, totals.admitted, totals.waited), (3, 3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_head_is_complete_without_its_body() {
+    let mut scene = scene();
+    let mut request = get("1");
+    *request.method_mut() = Method::HEAD;
+    let mut client = scene.call_with("1", request);
+    assert!(client.polled.poll().is_pending());
+    let (body, _feed) = client.stream();
+    // The slot is the body's until then.
+    assert_eq!(outcomes(&gold(&scene)), []);
+    // Servers drop the body of such an answer unread.
+    drop(body);
+    assert_eq!(outcomes(&gold(&scene)), [("completed", 1)]);
 }
 
 #[tokio::test(start_paused = true)]
