@@ -194,19 +194,19 @@ fn gateway(layer: PolicyQueueLayer, models: &[String]) -> Router {
             .pool_max_idle_per_host(0)
             .build_http(),
     };
-    let queued = Router::new()
-        .route("/v1/chat/completions", post(forward))
-        .route("/v1/completions", post(forward));
-    // For the routes above. `layer` would have unknown paths queue too.
+    // On the method. On the router, others would queue for their 405, or unknown paths for their 404.
+    let forward = post(forward);
     #[cfg(not(feature = "openai"))]
-    let queued = queued.route_layer(layer);
+    let forward = forward.route_layer(layer);
     // The model and the length from the request's own JSON, outside; and inside, which worker has
     // seen its beginning.
     #[cfg(feature = "openai")]
-    let queued = queued
+    let forward = forward
         .route_layer(layer.cached_tokens(PrefixIndex::new()))
         .route_layer(OpenAiHintsLayer::new());
-    queued
+    Router::new()
+        .route("/v1/chat/completions", forward.clone())
+        .route("/v1/completions", forward)
         // A probe that queued would fail when the gateway is busiest.
         .route("/health", get(|| async { "ok\n" }))
         .route("/usage", get(move || async move { Json(usage(&handle)) }))
