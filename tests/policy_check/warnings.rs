@@ -183,6 +183,15 @@ fn dominions_that_cannot_do_what_they_say() {
         ],
     );
     assert_warnings("limits-reached", &policy(20), "1000", &["nothing"]);
+    assert_warnings(
+        "limits-above",
+        &policy(19),
+        "1000",
+        &[
+            "policy_classes[0].request_queue_limit_per_worker: lets 20 wait, which is never reached: \
+             max_queue lets 19 of all classes wait",
+        ],
+    );
     let per_client = |limit| {
         policy(20).replace(
             "max_queue: 20",

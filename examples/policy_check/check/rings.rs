@@ -118,18 +118,23 @@ impl<'a> Ring<'a> {
 
     /// The most requests that the limits of the classes let wait, if they all have one.
     pub(super) fn class_limits(&self, config: &PolicyConfig) -> Option<u128> {
+        let mut all = 0u128;
+        for class in &self.classes {
+            all = all.saturating_add(self.limit_of(*class, config)?);
+        }
+        Some(all)
+    }
+
+    /// The most requests of a class that its limit lets wait.
+    pub(super) fn limit_of(&self, class: ClassView<'_>, config: &PolicyConfig) -> Option<u128> {
+        let limit = u128::from(class.request_queue_limit_per_worker()?);
         let index = self.dominion.map(DominionView::index);
         let workers = config.workers();
         let workers = workers
             .filter(|worker| worker.dominion().map(DominionView::index) == index)
             .count()
             .max(1);
-        let mut all = 0u128;
-        for class in &self.classes {
-            let limit = u128::from(class.request_queue_limit_per_worker()?);
-            all = all.saturating_add(limit.saturating_mul(workers as u128));
-        }
-        Some(all)
+        Some(limit.saturating_mul(workers as u128))
     }
 }
 

@@ -39,6 +39,7 @@ pub(super) fn print<'a>(
             found.quantum(class);
             found.threshold(class, log.and_then(|log| median(config, class, log)));
             found.reach(class);
+            found.limit(class);
         }
     }
     found.models();
@@ -144,6 +145,29 @@ impl Found<'_> {
                 self.max_cost
             );
             self.warn(class.path(), message);
+        }
+    }
+
+    /// A limit of requests beyond what may wait, wherever the class does.
+    fn limit(&mut self, class: ClassView<'_>) {
+        let mut most: Option<(u128, usize)> = None;
+        for ring in self.rings.of(class) {
+            let limit = ring.limit_of(class, self.config);
+            let (Some(limit), Some(dominion)) = (limit, ring.dominion) else {
+                return;
+            };
+            let max_queue = dominion.max_queue();
+            if !ring.can_wait() || limit <= max_queue as u128 {
+                return;
+            }
+            most = most.max(Some((limit, max_queue)));
+        }
+        if let Some((limit, max_queue)) = most {
+            let message = format!(
+                "lets {limit} wait, which is never reached: max_queue lets {max_queue} of all classes wait"
+            );
+            let path = format!("{}.request_queue_limit_per_worker", class.path());
+            self.warn(path, message);
         }
     }
 
