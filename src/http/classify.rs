@@ -53,11 +53,15 @@ pub struct QueueHints {
 /// of any lock. It has the last word: what it returns beats headers and extensions, so it is the place
 /// to cap what a caller may ask for.
 ///
+/// `B` is the body that comes in: in axum `axum::body::Body`, unless the layer stands in a
+/// `ServiceBuilder` below one that wraps bodies, such as tower-http's `RequestBodyLimitLayer`. A
+/// function that is generic over it, `fn classify<B>(request: &Request<B>) -> QueueHints`, fits everywhere.
+///
 /// ```
 /// use http::Request;
 /// use tower_policy_queue::{Classify, QueueHints};
 ///
-/// // The type of the request has to be written: in axum, `&Request<axum::body::Body>`.
+/// // A closure has to have the type written.
 /// let by_path = |request: &Request<()>| QueueHints {
 ///     policy: request.uri().path().starts_with("/batch").then(|| "batch".to_owned()),
 ///     ..QueueHints::default()

@@ -11,7 +11,10 @@ use super::{BoxError, Reason, Rejection, ResponseBody, json};
 
 /// Makes the response to a request that is turned away. Implemented for closures from
 /// `&Rejection` to `Response<B>`, where `B` is the body of the inner service's responses: in axum,
-/// `axum::body::Body`.
+/// `axum::body::Body`. In a `ServiceBuilder`, layers below this one that wrap bodies (tower-http's
+/// `CompressionLayer`, `TraceLayer`, ...) make it another type, and the closure does not fit: put
+/// `MapResponseBodyLayer::new(axum::body::Body::new)` between, or add them to the router with a
+/// `layer` of their own before this one.
 ///
 /// Whoever made it, the layer adds the [`Rejection`] to the response's extensions, and the headers
 /// `x-policy-queue-reason`, `retry-after` and `retry-after-ms` where they apply and the response
