@@ -342,6 +342,18 @@ impl PolicyQueueHandle {
     ///
     /// The answer is what is different from the policy before.
     ///
+    /// ```
+    /// use tower_policy_queue::{PolicyConfig, PolicyQueueLayer};
+    ///
+    /// let config: PolicyConfig = "dominions: [{id: gpu, max_concurrency: 4}]".parse()?;
+    /// let handle = PolicyQueueLayer::new(config).handle();
+    /// // On SIGHUP, say, from `PolicyConfig::from_path`: a bad file is an error before anything changes.
+    /// let config: PolicyConfig = "dominions: [{id: gpu, max_concurrency: 8}]".parse()?;
+    /// let changes = handle.reload(config)?;
+    /// assert_eq!(changes.to_string(), "~ dominions.gpu.max_concurrency: 4 -> 8");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the profile in force is not one of the new policy's. Nothing is changed then.
