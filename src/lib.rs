@@ -97,9 +97,10 @@
 //! | `policy_queue.waited_ms` | how long it waited, in milliseconds; 0 if it did not |
 //!
 //! There is one event, of the target `tower_policy_queue`, for each request that is turned away (INFO, with
-//! the fields `code`, `class` and `dominion`, as far as they are known) and for each whose client goes
-//! away (DEBUG, with `stage`: `queued`, `granted` or `running`, `class` and `dominion`). Nothing that a
-//! client sent is in any of them, and none is made under a lock.
+//! the fields `code`, `class` and `dominion`, as far as they are known) and for each whose client goes away
+//! (DEBUG, with `stage`: `queued`, `granted` or `running`, `class` and `dominion`). A cancellation is seldom
+//! in its request's span: it is noticed when something is dropped, and `TraceLayer` enters its span to poll.
+//! Nothing that a client sent is in any of them, and none is made under a lock.
 //!
 //! # What counts as done
 //!
