@@ -374,7 +374,7 @@ async fn reload_on_hangup(handle: PolicyQueueHandle, config: PathBuf) {
             let policy = match PolicyConfig::from_path(&config) {
                 Ok(policy) => policy,
                 Err(error) => {
-                    eprintln!("the policy stays as it is; {path}:\n{error}");
+                    eprintln!("the policy stays as it is:\n{error}");
                     continue;
                 }
             };
