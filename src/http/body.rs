@@ -131,6 +131,14 @@ where
     }
 }
 
+/// A body of one's own, which keeps no slot: for a [`ResponseForRejection`](crate::ResponseForRejection)
+/// of any body.
+impl<B> From<Bytes> for ResponseBody<B> {
+    fn from(bytes: Bytes) -> Self {
+        Self::full(bytes)
+    }
+}
+
 impl<B: Default> Default for ResponseBody<B> {
     fn default() -> Self {
         Self::without_slot(B::default())

@@ -12,9 +12,8 @@ use super::{BoxError, Reason, Rejection, ResponseBody, json};
 /// Makes the response to a request that is turned away. Implemented for closures from
 /// `&Rejection` to `Response<B>`, where `B` is the body of the inner service's responses: in axum,
 /// `axum::body::Body`. In a `ServiceBuilder`, layers below this one that wrap bodies (tower-http's
-/// `CompressionLayer`, `TraceLayer`, ...) make it another type, and the closure does not fit: put
-/// `MapResponseBodyLayer::new(axum::body::Body::new)` between, or add them to the router with a
-/// `layer` of their own before this one.
+/// `CompressionLayer`, `TraceLayer`, ...) make it another type, and the closure does not fit; a type
+/// that implements the trait for every `B` does.
 ///
 /// Whoever made it, the layer adds the [`Rejection`] to the response's extensions, and the headers
 /// `x-policy-queue-reason`, `retry-after` and `retry-after-ms` where they apply and the response
@@ -33,6 +32,25 @@ use super::{BoxError, Reason, Rejection, ResponseBody, json};
 ///     response
 /// });
 /// # let _ = layer;
+/// ```
+///
+/// The same for every body:
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::Response;
+/// use tower_policy_queue::{Rejection, ResponseBody, ResponseForRejection};
+///
+/// #[derive(Clone)]
+/// struct PlainText;
+///
+/// impl<B> ResponseForRejection<B> for PlainText {
+///     fn response_for_rejection(&self, rejection: &Rejection) -> Response<ResponseBody<B>> {
+///         let mut response = Response::new(Bytes::from(rejection.to_string()).into());
+///         *response.status_mut() = rejection.status();
+///         response
+///     }
+/// }
 /// ```
 pub trait ResponseForRejection<B> {
     /// The response.

@@ -2,6 +2,7 @@
 
 use std::task::Poll;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body::Body;
@@ -61,6 +62,31 @@ fn a_closure_makes_the_response() {
         Poll::Ready(Some(Ok(frame))) => assert_eq!(frame.into_data().unwrap(), "come back later"),
         other => panic!("{other:?}"),
     }
+}
+
+/// A line of text, whatever the body of the service.
+#[derive(Clone)]
+struct PlainText;
+
+impl<B> ResponseForRejection<B> for PlainText {
+    fn response_for_rejection(&self, rejection: &Rejection) -> Response<ResponseBody<B>> {
+        Response::new(Bytes::from(rejection.code()).into())
+    }
+}
+
+#[test]
+fn a_type_makes_the_response_for_any_body() {
+    let layer = PolicyQueueLayer::new(policy(REJECTS)).on_rejection(PlainText);
+    let response = refused_by(layer.layer(Desk::default()));
+    assert!(response.extensions().get::<Rejection>().is_some());
+    let body = response.into_body();
+    assert_eq!(body.size_hint().exact(), Some(14));
+    let mut body = Polled::new(body);
+    match body.poll_frame() {
+        Poll::Ready(Some(Ok(frame))) => assert_eq!(frame.into_data().unwrap(), "queue_rejected"),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(body.poll_frame(), Poll::Ready(None)));
 }
 
 /// The default response, with advice.
