@@ -409,6 +409,11 @@ impl PolicyConfig {
         dominion.is_none_or(|index| self.dominions[index].enforce)
     }
 
+    /// Whether anything is enforced: without dominions, the limits of the classes are.
+    pub(crate) fn enforces_any(&self) -> bool {
+        self.dominions.is_empty() || self.dominions.iter().any(|dominion| dominion.enforce)
+    }
+
     /// The class of a request: an index into `classes`.
     ///
     /// `hint` is what the client asked for; `uncached` is in tokens.

@@ -51,11 +51,7 @@ impl Core {
                     let dominion = dominion.unwrap_or_else(|_| self.dominion_beside(model, route));
                     self.unplaced_in(reason, dominion)
                 }
-                Err(_) => {
-                    let mut dominions = self.policy().dominions.iter();
-                    let enforced = dominions.any(|dominion| dominion.enforce);
-                    self.turn_away(reason, enforced)
-                }
+                Err(_) => self.turn_away(reason, self.policy().enforces_any()),
             },
         }
     }

@@ -102,6 +102,16 @@ fn a_trusted_header_that_is_repeated_is_an_error_even_if_both_agree() {
 }
 
 #[test]
+fn a_header_that_says_where_a_request_belongs_is_read_without_dominions_too() {
+    for name in ["x-model", "x-worker"] {
+        let mut scene = Scene::new(policy("headers: {model: x-model, worker: x-worker}"));
+        let twice = with(get("asked"), &[(name, "a"), (name, "b")]);
+        let response = scene.call_with("asked", twice).response();
+        assert_eq!(response.status(), 400, "{name}");
+    }
+}
+
+#[test]
 fn a_trusted_header_that_is_no_utf_8_is_an_error() {
     for name in [
         "x-raw",
