@@ -1,6 +1,11 @@
 //! Changes to a layer while it runs, and its end.
 
-use std::{collections::HashSet, error::Error, fmt, sync::Arc};
+mod error;
+mod worker_spec;
+
+use std::{fmt, sync::Arc};
+
+pub use self::{error::ChangeError, worker_spec::WorkerSpec};
 
 use super::{
     core::Core,
@@ -9,7 +14,7 @@ use super::{
     snapshot::{Snapshot, Usage, WAITERS},
 };
 use crate::{
-    config::{self, PolicyChanges, PolicyConfig, is_name},
+    config::{PolicyChanges, PolicyConfig, Worker},
     pool::{Condition, Places, Pool, Switched},
 };
 
@@ -31,99 +36,6 @@ use crate::{
 #[derive(Clone)]
 pub struct PolicyQueueHandle {
     hub: Arc<Hub>,
-}
-
-/// A remote worker to be added while the layer runs: what an entry of `endpoints:` says.
-#[derive(Clone, Debug)]
-pub struct WorkerSpec {
-    id: String,
-    dominion: Option<String>,
-    models: Option<Vec<String>>,
-    max_num_batched_tokens: Option<u64>,
-    protocol: Option<String>,
-    base_url: Option<Secret>,
-    api_key: Option<Secret>,
-}
-
-/// A key, or an address that may hold one, left out of `Debug`.
-#[derive(Clone)]
-struct Secret(String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("..")
-    }
-}
-
-impl WorkerSpec {
-    /// A worker in no dominion, that serves the model of its own name. As long as no
-    /// [`dominion`](Self::dominion) is given its requests are unlimited.
-    pub fn new(id: impl Into<String>) -> Self {
-        Self {
-            id: id.into(),
-            dominion: None,
-            models: None,
-            max_num_batched_tokens: None,
-            protocol: None,
-            base_url: None,
-            api_key: None,
-        }
-    }
-
-    /// The dominion whose slots its requests take.
-    #[must_use]
-    pub fn dominion(self, id: impl Into<String>) -> Self {
-        Self {
-            dominion: Some(id.into()),
-            ..self
-        }
-    }
-
-    /// The models it serves.
-    #[must_use]
-    pub fn models<M: Into<String>>(self, models: impl IntoIterator<Item = M>) -> Self {
-        Self {
-            models: Some(models.into_iter().map(Into::into).collect()),
-            ..self
-        }
-    }
-
-    /// What `prefill_busy_threshold_frac` is a multiple of, in tokens.
-    #[must_use]
-    pub fn max_num_batched_tokens(self, tokens: u64) -> Self {
-        Self {
-            max_num_batched_tokens: Some(tokens),
-            ..self
-        }
-    }
-
-    /// The protocol it speaks, carried to the inner service.
-    #[must_use]
-    pub fn protocol(self, protocol: impl Into<String>) -> Self {
-        Self {
-            protocol: Some(protocol.into()),
-            ..self
-        }
-    }
-
-    /// Where it listens, carried to the inner service as it is: unlike in a policy, `${NAME}` is not
-    /// replaced.
-    #[must_use]
-    pub fn base_url(self, base_url: impl Into<String>) -> Self {
-        Self {
-            base_url: Some(Secret(base_url.into())),
-            ..self
-        }
-    }
-
-    /// Its key, carried to the inner service as it is.
-    #[must_use]
-    pub fn api_key(self, api_key: impl Into<String>) -> Self {
-        Self {
-            api_key: Some(Secret(api_key.into())),
-            ..self
-        }
-    }
 }
 
 impl PolicyQueueHandle {
@@ -152,33 +64,7 @@ impl PolicyQueueHandle {
     /// If its id is not a name or is taken, if its dominion does not exist or is a local one, or if
     /// one of its models has no name, is named twice or is served in another dominion.
     pub fn add_worker(&self, spec: WorkerSpec) -> Result<(), ChangeError> {
-        let WorkerSpec {
-            id,
-            dominion,
-            models,
-            max_num_batched_tokens,
-            protocol,
-            base_url,
-            api_key,
-        } = spec;
-        if !is_name(&id) {
-            return Err(ChangeError::InvalidWorker { id });
-        }
-        let models = models.unwrap_or_else(|| vec![id.clone()]);
-        let mut named = HashSet::new();
-        for model in &models {
-            if model.trim().is_empty() || !named.insert(model) {
-                let model = model.clone();
-                return Err(ChangeError::InvalidModel { model });
-            }
-        }
-        let id: Arc<str> = id.into();
-        let endpoint = config::Endpoint {
-            id: Arc::clone(&id),
-            protocol,
-            base_url: base_url.map(|Secret(address)| address),
-            api_key: api_key.map(|Secret(key)| key),
-        };
+        let (worker, dominion) = spec.into_worker()?;
         let wakes = self.change_places(|core, places| {
             let dominion = match dominion {
                 Some(id) => {
@@ -190,13 +76,7 @@ impl PolicyQueueHandle {
                 }
                 None => None,
             };
-            let worker = Arc::new(config::Worker {
-                models,
-                dominion,
-                max_num_batched_tokens,
-                endpoint: Some(Arc::new(endpoint)),
-                id,
-            });
+            let worker = Arc::new(Worker { dominion, ..worker });
             if places.of_worker(&worker.id).is_some() {
                 return Err(ChangeError::WorkerExists {
                     id: worker.id.to_string(),
@@ -463,101 +343,3 @@ impl fmt::Debug for PolicyQueueHandle {
 fn unknown_worker(id: &str) -> ChangeError {
     ChangeError::UnknownWorker { id: id.to_owned() }
 }
-
-/// Why a change was refused. Nothing was changed then.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ChangeError {
-    /// There is no dominion of this id.
-    #[non_exhaustive]
-    UnknownDominion {
-        /// The id.
-        id: String,
-    },
-    /// The dominion is a local one, and the worker is not.
-    #[non_exhaustive]
-    LocalDominion {
-        /// The dominion's id.
-        id: String,
-    },
-    /// There is no worker of this id.
-    #[non_exhaustive]
-    UnknownWorker {
-        /// The id.
-        id: String,
-    },
-    /// The profile is in force, and the new policy does not have it: switch to another one first.
-    #[non_exhaustive]
-    ProfileInForce {
-        /// The name.
-        name: String,
-    },
-    /// The policy has no profile of this name.
-    #[non_exhaustive]
-    UnknownProfile {
-        /// The name.
-        name: String,
-    },
-    /// A worker of this id is there already.
-    #[non_exhaustive]
-    WorkerExists {
-        /// The id.
-        id: String,
-    },
-    /// The id is empty, or has characters outside `[A-Za-z0-9_.-]`.
-    #[non_exhaustive]
-    InvalidWorker {
-        /// The id.
-        id: String,
-    },
-    /// One of the worker's models has no name, or is named twice.
-    #[non_exhaustive]
-    InvalidModel {
-        /// The model.
-        model: String,
-    },
-    /// The model is served by workers of another dominion.
-    #[non_exhaustive]
-    ModelElsewhere {
-        /// The model.
-        model: String,
-    },
-    /// A limit must be at least 1.
-    Zero,
-}
-
-impl fmt::Display for ChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownDominion { id } => write!(f, "there is no dominion `{id}`"),
-            Self::LocalDominion { id } => {
-                write!(
-                    f,
-                    "dominion `{id}` is for local models, which the policy names"
-                )
-            }
-            Self::UnknownWorker { id } => write!(f, "there is no worker `{id}`"),
-            Self::ProfileInForce { name } => write!(
-                f,
-                "profile `{name}` is in force and the new policy does not have it; switch to another one first"
-            ),
-            Self::UnknownProfile { name } => write!(f, "the policy has no profile `{name}`"),
-            Self::WorkerExists { id } => write!(f, "there is a worker `{id}` already"),
-            Self::InvalidWorker { id } => {
-                write!(
-                    f,
-                    "`{id}` is no id: one or more of A-Z, a-z, 0-9, `_`, `.` and `-`"
-                )
-            }
-            Self::InvalidModel { model } => {
-                write!(f, "model `{model}` has no name, or is named twice")
-            }
-            Self::ModelElsewhere { model } => {
-                write!(f, "model `{model}` is served in another dominion")
-            }
-            Self::Zero => f.write_str("a limit must be at least 1"),
-        }
-    }
-}
-
-impl Error for ChangeError {}
