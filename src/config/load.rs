@@ -6,9 +6,10 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::{
     PolicyConfig,
-    error::ConfigError,
+    error::{ConfigError, ConfigMistake},
     keys,
     parse::{self, Locator, MAX_BYTES},
+    schema::RawPolicy,
     validate,
 };
 
@@ -29,12 +30,10 @@ impl PolicyConfig {
         let path = path.as_ref();
         let bytes = read(path).map_err(|error| ConfigError::unreadable(path, error))?;
         let parsed = match std::str::from_utf8(&bytes) {
-            Ok(text) if says_nothing(text) => Err(ConfigError::new(vec![parse::refused(
-                &bytes,
-                0,
-                "the file is empty; a policy that limits nothing is written {}",
-            )])),
-            Ok(text) => text.parse(),
+            Ok(text) => policy(text, || {
+                let why = "the file is empty; a policy that limits nothing is written {}";
+                Err(parse::refused(&bytes, 0, why))
+            }),
             // The limit may have cut a character in two; the length is the mistake then.
             Err(_) if bytes.len() > MAX_BYTES => Err(ConfigError::new(vec![parse::too_long()])),
             Err(error) => {
@@ -47,11 +46,20 @@ impl PolicyConfig {
     }
 }
 
-/// True if there is nothing in a text but comments.
-fn says_nothing(text: &str) -> bool {
+/// The policy of a text, of which `empty` is what there is without one.
+fn policy(
+    text: &str,
+    empty: impl FnOnce() -> Result<RawPolicy, ConfigMistake>,
+) -> Result<PolicyConfig, ConfigError> {
+    // The parser would count the byte order mark as the first column of its line.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut lines = text.lines().map(str::trim);
-    lines.all(|line| line.is_empty() || line.starts_with('#'))
+    let read =
+        parse::parse(text).and_then(|(raw, unknown)| Ok((raw.map_or_else(empty, Ok)?, unknown)));
+    let (raw, unknown) = read.map_err(|mistake| ConfigError::new(vec![mistake]))?;
+    validate::policy(raw, unknown, &|name| std::env::var(name)).map_err(|found| {
+        let mut locator = Locator::new(text);
+        ConfigError::new(found.into_mistakes(|path| locator.locate(path)))
+    })
 }
 
 /// The file's bytes, or one more than the limit: endless files exist.
@@ -69,14 +77,7 @@ impl FromStr for PolicyConfig {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        // The parser would count the byte order mark as the first column of its line.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let (raw, unknown) =
-            parse::parse(text).map_err(|mistake| ConfigError::new(vec![mistake]))?;
-        validate::policy(raw, unknown, &|name| std::env::var(name)).map_err(|found| {
-            let mut locator = Locator::new(text);
-            ConfigError::new(found.into_mistakes(|path| locator.locate(path)))
-        })
+        policy(text, || Ok(RawPolicy::default()))
     }
 }
 

@@ -33,7 +33,15 @@ fn a_file_loads() {
 
 #[test]
 fn a_file_with_nothing_in_it_is_no_policy() {
-    for contents in ["", "\n\n", "\u{feff}# to be written\n  # soon\n"] {
+    for contents in [
+        "",
+        "\n\n",
+        "\u{feff}# to be written\n  # soon\n",
+        "---\n",
+        "%YAML 1.2\n--- # soon\n...\n",
+        // As templates render what nobody has set.
+        "null\n",
+    ] {
         let file = TempFile::new("empty.yaml", contents);
         let error = PolicyConfig::from_path(&file.0).unwrap_err();
         let [mistake] = error.mistakes() else {

@@ -33,8 +33,8 @@ pub(super) const MAX_BYTES: usize = 1 << 20;
 /// Without aliases no document of [`MAX_BYTES`] exceeds it: a value takes at least a byte.
 const MAX_EXPANDED: usize = 2 * MAX_BYTES;
 
-/// Reads a policy, and the keys that it does not have; an empty document is an empty one.
-pub(super) fn parse(text: &str) -> Result<(RawPolicy, Vec<Steps>), ConfigMistake> {
+/// Reads a policy, and the keys that it does not have; none if nothing is said, or null.
+pub(super) fn parse(text: &str) -> Result<(Option<RawPolicy>, Vec<Steps>), ConfigMistake> {
     if text.len() > MAX_BYTES {
         return Err(too_long());
     }
@@ -69,9 +69,7 @@ pub(super) fn parse(text: &str) -> Result<(RawPolicy, Vec<Steps>), ConfigMistake
             (None, Some(_)) => message::mistake(&error),
         });
     }
-    let (policy, unknown) = keys::read::<Option<_>, _>(Yaml::from_str(text))
-        .map_err(|error| message::mistake(&error))?;
-    Ok((policy.unwrap_or_default(), unknown))
+    keys::read(Yaml::from_str(text)).map_err(|error| message::mistake(&error))
 }
 
 /// The mistake of a text that holds a second document without a mark before it.

@@ -4,7 +4,9 @@ use crate::config::{PolicyConfig, QueuePolicy, parse, validate};
 
 fn load(yaml: &str) -> PolicyConfig {
     let lookup = |name: &str| Ok(format!("<{name}>"));
-    match parse::parse(yaml).map(|(raw, unknown)| validate::policy(raw, unknown, &lookup)) {
+    match parse::parse(yaml)
+        .map(|(raw, unknown)| validate::policy(raw.unwrap_or_default(), unknown, &lookup))
+    {
         Ok(Ok(policy)) => policy,
         Ok(Err(found)) => panic!("{:?}", found.into_mistakes(|_| None)),
         Err(mistake) => panic!("{mistake}"),
