@@ -71,16 +71,33 @@ fn walk(path: &serde_ignored::Path<'_>, steps: &mut Vec<Step>) {
 }
 
 /// What to say of an unknown key, the one that so many were before.
-pub(super) fn unknown(steps: &Steps, before: usize) -> String {
+///
+/// One with a `:` in it is most likely a key and its value, which may be a secret, with no space
+/// between them: it is said without what follows, at the place of its map.
+pub(super) fn unknown(mut steps: Steps, before: usize) -> (Steps, String) {
     let Some((Step::Entry(key), parents)) = steps.0.split_last() else {
-        return "unknown field".to_owned();
+        return (steps, "unknown field".to_owned());
     };
+    let Some((key, _)) = key.split_once(':') else {
+        let message = misspelt(key, parents, before);
+        return (steps, message);
+    };
+    let message = format!(
+        "unknown field `{}:...`; a space belongs between the `:` of a key and its value",
+        names::cut(key).escape_debug()
+    );
+    steps.0.pop();
+    (steps, message)
+}
+
+fn misspelt(key: &str, parents: &[Step], before: usize) -> String {
     let mut message = format!("unknown field `{}`", names::cut(key).escape_debug());
     if before >= COMPARED {
         return message;
     }
     let known = known(parents);
-    let likeness = |known: &&str| strsim::jaro_winkler(&names::cut(key), known);
+    let key = names::cut(key).to_lowercase();
+    let likeness = |known: &&str| strsim::jaro_winkler(&key, known);
     let nearest = known
         .iter()
         .copied()

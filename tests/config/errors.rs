@@ -192,6 +192,10 @@ fn keys_are_never_shown() {
         "  - id: b\n    api_key: sk-${\n",
         "  - id: b\n    api_key: [sk-1]\n",
         "  - id: b\n    api_key: {sk-1: sk-2}\n",
+        "  - id:b\n    api_key:sk-1\n",
+        "  - {id: b, api_key:sk-1}\n",
+        "  - api_key:sk-1\n",
+        "  - {id: b, models: sk-1}\n",
     ] {
         let error = refuse(&format!("{yaml}{wrong}"));
         let shown = format!("{error} {error:?} {error:#?}");
@@ -199,6 +203,39 @@ fn keys_are_never_shown() {
             !shown.contains(secret) && !shown.contains("sk-"),
             "{wrong}: {shown}"
         );
+    }
+}
+
+#[test]
+fn a_file_that_is_no_policy_is_not_shown() {
+    let error = refuse("OPENAI_API_KEY=sk-1\nTOKEN=sk-2\n");
+    assert!(!error.to_string().contains("sk-"), "{error}");
+}
+
+#[test]
+fn a_forgotten_space_is_told() {
+    for yaml in [
+        "dominions:\n  - id:a\n    max_queue:2\n",
+        "dominions: [{id: a, max_queue:2}]",
+        "dominions:\n  - id: a\n    max_queue:2\n",
+        "max_queue_wait_ms:2",
+    ] {
+        let error = refuse(yaml);
+        assert!(error.to_string().contains("space"), "{yaml}\n{error}");
+        assert!(error.mistakes()[0].line().is_some(), "{yaml}\n{error}");
+    }
+}
+
+#[test]
+fn a_map_in_the_place_of_a_list_is_told_how_a_list_is_written() {
+    for yaml in [
+        "dominions:\n  gpu:\n    max_queue: 2\n",
+        "endpoints: [{id: a, models: gpt-4o}]",
+        "models: {a b: {policy_classes: {premium: {}}}}",
+    ] {
+        let error = refuse(yaml);
+        assert!(error.to_string().contains("begins with `- `"), "{error}");
+        assert!(!error.mistakes()[0].path().is_empty(), "{error}");
     }
 }
 

@@ -32,8 +32,10 @@ pub(super) fn mistake(error: &YamlError) -> ConfigMistake {
 ///
 /// A text without a path, or with one that cannot be told from the message, is left whole.
 fn split(text: &str) -> (String, &str) {
-    let (path, message) = match text.split_once(": ") {
-        Some((path, message)) if !path.contains([' ', '`', '"']) => (path, message),
+    let (path, message) = match (text.find(": invalid "), text.split_once(": ")) {
+        // The name of a model may hold anything.
+        (Some(end), _) if text.starts_with("models.") => (&text[..end], &text[end + 2..]),
+        (_, Some((path, message))) if !path.contains([' ', '`', '"']) => (path, message),
         _ => ("", text),
     };
     let mut path = model_quoted(path);
@@ -66,7 +68,19 @@ fn model_quoted(path: &str) -> String {
 
 /// The message in the words of YAML rather than serde's, with what to do where that is not
 /// plain, and of bounded length: it quotes the value that it is about.
+///
+/// A text where a collection should be is not quoted. It may be any part of the file, such as two
+/// lines with a key to an endpoint on one of them, or all of a file that is no policy.
 fn reworded(message: &str) -> String {
+    let text = message.strip_prefix("invalid type: string \"");
+    if let Some((text, expected)) = text.and_then(|rest| rest.rsplit_once("\", expected ")) {
+        let hint = if text.contains(':') {
+            "; a space belongs between the `:` of a key and its value"
+        } else {
+            ""
+        };
+        return reworded(&format!("invalid type: text, expected {expected}")) + hint;
+    }
     let says = |gist| message.contains(gist);
     let hint = if says("expected ',' or '}'") || says("expected ',' or ']'") {
         "; is a bracket left open? Between brackets, a text with any of , [ ] { } in it, such as ${NAME}, needs quotes"
@@ -77,7 +91,10 @@ fn reworded(message: &str) -> String {
         || says("expected ':'")
         || says("mapping values are not allowed")
     {
-        "; is the line indented as those around it are, and a text with `: ` in it in quotes?"
+        "; is the line indented as those around it are, a key's `:` followed by a space, and a text \
+         with `: ` in it in quotes?"
+    } else if says("expected a sequence") {
+        "; each element of a list begins with `- `, or all stand in one [..]"
     } else {
         ""
     };
@@ -87,6 +104,7 @@ fn reworded(message: &str) -> String {
         }
         message => names::cut_to(message, 512)
             .replace("unit value", "null")
+            .replace("invalid type: sequence", "invalid type: list")
             .replace("expected a sequence", "expected a list"),
     };
     message + hint
@@ -115,6 +133,11 @@ mod tests {
                 "x",
             ),
             ("models.a b: wrong", "", "models.a b: wrong"),
+            (
+                "models.a: b.policy_classes[0]: invalid type: map",
+                "models.\"a: b\".policy_classes[0]",
+                "invalid type: map",
+            ),
         ] {
             assert_eq!(split(text), (path.to_owned(), message), "{text}");
         }

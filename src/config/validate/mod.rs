@@ -40,7 +40,7 @@ pub(super) fn policy(
     let root = Path::Root;
     let mut found = Findings::default();
     for (before, steps) in unknown.into_iter().enumerate() {
-        let message = keys::unknown(&steps, before);
+        let (steps, message) = keys::unknown(steps, before);
         found.report_at(steps, message);
     }
     let mut classes = Vec::new();

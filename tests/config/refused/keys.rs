@@ -54,6 +54,11 @@ fn a_misspelt_key_is_told_with_the_one_that_was_meant() {
             "did you mean `max_concurrency`?",
         ),
         (
+            "dominions: [{id: a, Max-Concurrency: 1}]",
+            "dominions[0].Max-Concurrency",
+            "did you mean `max_concurrency`?",
+        ),
+        (
             "bukets: []",
             "bukets",
             "; there are `default_policy_family`, ",
@@ -81,7 +86,7 @@ headers: {worker: 'x worker', polcy: x}
 class_header: 'yes'
 server_timing: [true]
 ",
-        &[("server_timing", "sequence")],
+        &[("server_timing", "list")],
     );
     assert_mistakes(
         "\
