@@ -7,6 +7,9 @@
 
 use std::env::VarError;
 
+/// What to say of a `${` in any other key, where it cannot be meant as text.
+pub(super) const ELSEWHERE: &str = "; variables are replaced in api_key and base_url only";
+
 /// Reads a variable; the process environment outside of tests.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Result<String, VarError>;
 

@@ -36,8 +36,9 @@ impl PolicyConfig {
     ///
     /// Keys, types, words, ranges and defaults are those that loading a policy knows, and each key
     /// has a description. What a schema cannot say (that a name is defined, that the classes fill the
-    /// matrix) is found when the policy is loaded. In one thing the schema is stricter: a text
-    /// that YAML reads as a number or a switch has to be quoted.
+    /// matrix) is found when the policy is loaded, as is a `4.0` for a whole number. In two things the
+    /// schema is stricter: a text that YAML reads as a number or a switch has to be quoted, and a key
+    /// without a value is there for those that need or forbid it.
     ///
     /// A file that begins with `# yaml-language-server: $schema=policy.schema.json` is completed
     /// and checked by editors that run the YAML language server; the repository has the schema as
@@ -133,7 +134,7 @@ impl JsonSchema for Statuses {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let status = json!({"type": "integer", "minimum": 400, "maximum": 599});
+        let status = json!({"type": ["integer", "null"], "minimum": 400, "maximum": 599});
         let codes: Value = Code::ALL
             .map(|code| (code.as_str(), status.clone()))
             .into_iter()

@@ -64,7 +64,7 @@ pub(super) struct RawPolicy {
     pub(super) read_ahead_total_bytes: Option<Whole>,
     /// Other HTTP statuses for the answers to requests that are turned away, by `error.code`.
     #[cfg_attr(feature = "schema", schemars(with = "Option<Statuses>"))]
-    pub(super) statuses: Option<Map<Whole>>,
+    pub(super) statuses: Option<Map<Option<Whole>>>,
     /// Beginnings of paths, such as `/health`, and methods, such as `OPTIONS`, whose requests take no
     /// slot and never wait.
     #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<String>>", inner(regex(pattern = PATH_OR_METHOD))))]

@@ -213,6 +213,22 @@ fn a_file_that_is_no_policy_is_not_shown() {
 }
 
 #[test]
+fn a_variable_where_none_is_replaced_is_told() {
+    for yaml in [
+        "dominions:\n  - id: a\n    max_concurrency: ${SLOTS}\n",
+        "dominions: [{id: '${POOL}'}]",
+        "dominions: [{id: a, kind: local, vram_gb: '${VRAM}'}]",
+    ] {
+        let error = refuse(yaml);
+        let [mistake] = error.mistakes() else {
+            panic!("{error}")
+        };
+        let told = "variables are replaced in api_key and base_url only";
+        assert!(mistake.message().ends_with(told), "{error}");
+    }
+}
+
+#[test]
 fn a_forgotten_space_is_told() {
     for yaml in [
         "dominions:\n  - id:a\n    max_queue:2\n",

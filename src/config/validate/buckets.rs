@@ -19,7 +19,12 @@ impl Buckets {
         list: Path<'_>,
         raw: Option<Vec<RawBucket>>,
     ) -> Self {
-        let raw = found.require_some(list, raw, "a policy needs a bucket that starts at 0");
+        let raw = found.require_some(
+            list,
+            raw,
+            "a policy needs a bucket that starts at 0, \
+             such as [{min_tokens: 0, bucket: all}]",
+        );
         let mut floors = Vec::with_capacity(raw.len());
         let mut names = Vec::with_capacity(raw.len());
         let mut unique = Unique::at_key(list, "bucket");

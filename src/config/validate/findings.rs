@@ -1,6 +1,7 @@
 //! What validation has found so far.
 
 use crate::config::{
+    env,
     error::{ConfigMistake, Place},
     names,
     path::{Path, Steps},
@@ -51,11 +52,14 @@ impl Findings {
         if name.is_empty() {
             self.report(path, "is empty");
         } else if !names::is_name(name) {
-            let name = names::quote(name);
-            self.report(
-                path,
-                format!("{name} is no name; names are made of [A-Za-z0-9_.-]"),
+            let mut message = format!(
+                "{} is no name; names are made of [A-Za-z0-9_.-]",
+                names::quote(name)
             );
+            if name.contains("${") {
+                message.push_str(env::ELSEWHERE);
+            }
+            self.report(path, message);
         }
     }
 

@@ -110,11 +110,15 @@ impl<'a> Matrix<'a> {
         }
         let families = self.families.iter().map(|row| row.name.as_str());
         let there_are = names::list(self.families.len(), families);
-        let name = names::quote(name);
-        found.report(
-            path,
-            format!("there is no family {name}; there are: {there_are}"),
+        let mut message = format!(
+            "there is no family {}; there are: {there_are}",
+            names::quote(name)
         );
+        if self.families.is_empty() {
+            // A class does not become a family by its name.
+            message.push_str("; a class is of a family by its policy_family and its cache_bucket");
+        }
+        found.report(path, message);
     }
 
     /// Reports the buckets for which a family has no class.

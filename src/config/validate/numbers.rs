@@ -4,6 +4,7 @@ use std::{num::NonZeroU64, time::Duration};
 
 use super::Findings;
 use crate::config::{
+    env,
     path::Path,
     value::{Flag, Number, Scalar, Whole},
 };
@@ -94,8 +95,10 @@ pub(super) fn number(
 
 /// Reports what a number should be, and how it is written where it is written as a text.
 fn report(found: &mut Findings, path: Path<'_>, mut message: String, value: &Scalar) {
-    if matches!(value, Scalar::Text(_)) {
-        message.push_str(", without quotes, separators or a unit");
+    match value {
+        Scalar::Text(text) if text.contains("${") => message.push_str(env::ELSEWHERE),
+        Scalar::Text(_) => message.push_str(", without quotes, separators or a unit"),
+        _ => {}
     }
     found.report(path, message);
 }

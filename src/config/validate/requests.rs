@@ -27,7 +27,7 @@ pub(super) fn read_ahead(
 
 pub(super) fn statuses(
     found: &mut Findings,
-    raw: Option<Map<Whole>>,
+    raw: Option<Map<Option<Whole>>>,
 ) -> HashMap<String, StatusCode> {
     let root = Path::Root;
     let statuses = root.key("statuses");
@@ -36,23 +36,29 @@ pub(super) fn statuses(
         let path = statuses.entry(&code);
         let codes = Code::ALL.map(Code::as_str);
         if !codes.contains(&&*code) {
-            let known = names::list(codes.len(), codes);
+            let known = codes.map(names::quote).join(", ");
             found.report(
                 path,
                 format!("there is no answer of that code; there are: {known}"),
             );
             continue;
         }
-        // An answer that is no error would be taken for the backend's.
-        let status = match status {
-            Whole(Scalar::Whole(status @ 400..=599)) => u16::try_from(status).ok(),
-            Whole(_) => None,
+        let Some(Whole(status)) = status else {
+            continue;
         };
-        match status.and_then(|status| StatusCode::from_u16(status).ok()) {
+        // An answer that is no error would be taken for the backend's.
+        let own = match status {
+            Scalar::Whole(status @ 400..=599) => u16::try_from(status).ok(),
+            _ => None,
+        };
+        match own.and_then(|status| StatusCode::from_u16(status).ok()) {
             Some(status) => {
                 resolved.insert(code.to_string(), status);
             }
-            None => found.report(path, "should be a status from 400 to 599"),
+            None => found.report(
+                path,
+                format!("is {status}; it should be a status from 400 to 599"),
+            ),
         }
     }
     resolved

@@ -137,6 +137,14 @@ fn defaults_that_there_are_not() {
         &[("default_policy_family", "no family \"e\"")],
     );
     assert_mistakes(
+        "default_policy_family: e\nuncached_isl_buckets: [{min_tokens: 0, bucket: x}]\n\
+         policy_classes: [{name: e, quantum: 1}]",
+        &[(
+            "default_policy_family",
+            "there are: none; a class is of a family by its policy_family and its cache_bucket",
+        )],
+    );
+    assert_mistakes(
         "dominions: [{id: a}, {id: b}]\ndefault_dominion: c",
         &[(
             "default_dominion",
