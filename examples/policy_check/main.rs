@@ -20,11 +20,16 @@
 
 mod check;
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 fn main() -> ExitCode {
-    let done = check::run(std::env::args().skip(1));
-    print!("{}", done.out);
-    eprint!("{}", done.err);
+    let args = std::env::args_os().skip(1);
+    let done = check::run(args.map(|arg| arg.to_string_lossy().into_owned()));
+    // Whoever reads it may stop before the end, as `head` does.
+    _ = write!(io::stdout(), "{}", done.out);
+    _ = write!(io::stderr(), "{}", done.err);
     ExitCode::from(done.code)
 }

@@ -208,3 +208,32 @@ fn dominions_that_cannot_do_what_they_say() {
     );
     assert_warnings("clients-reached", &per_client(19), "1000", &["nothing"]);
 }
+
+#[test]
+fn keys_and_addresses_that_nobody_would_take() {
+    let pool = "dominions: [{id: pool, max_concurrency: 1}]";
+    let policy = format!(
+        "{pool}
+endpoints:
+  - {{id: a, dominion: pool, api_key: $SECRET_KEY, base_url: 'http://$HOST:80', protocol: '${{P}}', models: ['${{M}}']}}
+  - {{id: b, dominion: pool, api_key: 'se$CRET-$', base_url: 'http://host/$1'}}
+  - {{id: c, dominion: pool, api_key: \"secret\\n\"}}
+"
+    );
+    assert_warnings(
+        "variables",
+        &policy,
+        "1000",
+        &[
+            "endpoints[0].api_key: has a `$` before a name",
+            "endpoints[0].base_url: has a `$` before a name",
+            "endpoints[0].models: has a `${` in it",
+            "endpoints[0].protocol: has a `${` in it",
+            "endpoints[2].api_key: begins or ends with white space",
+        ],
+    );
+    let out = report("variables-hidden", &policy, &[]);
+    for hidden in ["SECRET_KEY", "HOST", "secret"] {
+        assert!(!out.contains(hidden), "{out}");
+    }
+}

@@ -50,6 +50,7 @@ pub(super) fn print<'a>(
     }
     found.default_dominion();
     found.unlimited();
+    found.variables();
     if found.warnings.is_empty() {
         line(out, "  nothing");
     }
@@ -237,6 +238,47 @@ impl Found<'_> {
         }
     }
 
+    /// Variables that are none, or whose values end with a line. What stands there may be a key, and is
+    /// not shown.
+    fn variables(&mut self) {
+        const BARE: &str = "has a `$` before a name, which is text: a variable is written ${NAME}";
+        const ELSEWHERE: &str =
+            "has a `${` in it, which is text: variables are replaced in api_key and base_url only";
+        const BLANK: &str =
+            "begins or ends with white space, as a variable may that was read of a file";
+        // A key may have a `$` anywhere.
+        let is_bare = |key: &str| key.strip_prefix('$').is_some_and(is_variable);
+        let begins_name = |part: &str| part.starts_with(|char: char| char.is_ascii_alphabetic());
+        let has_bare = |url: &str| url.split('$').skip(1).any(begins_name);
+        let has_brace = |text: &str| text.contains("${");
+        let has_blank = |text: &str| text.trim() != text;
+        for worker in self.config.workers() {
+            let Some(endpoint) = worker.endpoint() else {
+                continue;
+            };
+            for (key, found, message) in [
+                ("api_key", endpoint.api_key().is_some_and(is_bare), BARE),
+                ("base_url", endpoint.base_url().is_some_and(has_bare), BARE),
+                ("api_key", endpoint.api_key().is_some_and(has_blank), BLANK),
+                (
+                    "base_url",
+                    endpoint.base_url().is_some_and(has_blank),
+                    BLANK,
+                ),
+                ("models", worker.models().any(has_brace), ELSEWHERE),
+                (
+                    "protocol",
+                    endpoint.protocol().is_some_and(has_brace),
+                    ELSEWHERE,
+                ),
+            ] {
+                if found {
+                    self.warn(format!("{}.{key}", worker.path()), message.to_owned());
+                }
+            }
+        }
+    }
+
     fn default_dominion(&mut self) {
         if self.config.dominions().len() > 1 && self.config.default_dominion().is_none() {
             let message = "is absent, and there are several dominions: a request that names no model and no \
@@ -244,6 +286,12 @@ impl Found<'_> {
             self.warn("default_dominion".to_owned(), message.to_owned());
         }
     }
+}
+
+/// Whether this may be the name of an environment variable.
+fn is_variable(name: &str) -> bool {
+    let part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !name.is_empty() && name.bytes().all(part)
 }
 
 /// The median of the uncached tokens of the requests of a class.
