@@ -107,7 +107,27 @@ fn misspelt(key: &str, parents: &[Step], before: usize) -> String {
         Some(nearest) => message.push_str(&format!("; did you mean `{nearest}`?")),
         None => message.push_str(&format!("; there are `{}`", known.join("`, `"))),
     }
+    // A line that is not indented as far as those before it ends up among the outermost keys.
+    let outermost = nearest.is_none() && parents.is_empty();
+    if let Some(owner) = outermost.then(|| inner_with(&key)).flatten() {
+        let hint = "has it: is the line indented as far as it should be?";
+        message.push_str(&format!("; {owner} {hint}"));
+    }
     message
+}
+
+/// What has a key of this name, of the maps below the outermost.
+fn inner_with(key: &str) -> Option<&'static str> {
+    let maps = [
+        ("a policy class", fields::<RawClass>()),
+        ("a dominion", fields::<RawDominion>()),
+        ("an endpoint", fields::<RawEndpoint>()),
+        ("a local model", fields::<RawLocalModel>()),
+        ("a bucket", fields::<RawBucket>()),
+        ("headers", fields::<RawHeaders>()),
+    ];
+    let with = maps.iter().find(|(_, keys)| keys.contains(&key));
+    with.map(|&(owner, _)| owner)
 }
 
 /// The keys of the map at a place.
@@ -125,7 +145,8 @@ fn known(steps: &[Step]) -> Vec<&'static str> {
         },
         _ => fields::<RawProfile>(),
     };
-    let is_alias = |key: &&str| ALIASES.iter().any(|(_, alias)| alias == key);
+    // Those names are aliases nowhere else: endpoints have a `dominion` of their own.
+    let is_alias = |key: &&str| steps.is_empty() && ALIASES.iter().any(|(_, alias)| alias == key);
     map.iter().copied().filter(|key| !is_alias(key)).collect()
 }
 
@@ -185,6 +206,7 @@ mod tests {
             (vec![key("uncached_isl_buckets"), Step::Index(0)], "bucket"),
             (vec![key("dominion"), Step::Index(0)], "max_queue"),
             (vec![key("endpoints"), Step::Index(0)], "base_url"),
+            (vec![key("endpoints"), Step::Index(0)], "dominion"),
             (vec![key("local_models"), Step::Index(0)], "vram_gb"),
             (vec![key("profiles"), Step::Index(0)], "models"),
             (vec![key("headers")], "cached_tokens"),

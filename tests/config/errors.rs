@@ -229,6 +229,12 @@ fn a_variable_where_none_is_replaced_is_told() {
 }
 
 #[test]
+fn toml_is_not_taken_for_a_second_document() {
+    let error = refuse("[[dominion]]\nid = \"a\"\n");
+    assert!(error.to_string().contains("is it TOML"), "{error}");
+}
+
+#[test]
 fn a_forgotten_space_is_told() {
     for yaml in [
         "dominions:\n  - id:a\n    max_queue:2\n",

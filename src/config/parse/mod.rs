@@ -75,8 +75,12 @@ pub(super) fn parse(text: &str) -> Result<(Option<RawPolicy>, Vec<Steps>), Confi
 /// The mistake of a text that holds a second document without a mark before it.
 fn unmarked(text: &str) -> Option<ConfigMistake> {
     let place = locate::second_document(text)?;
-    let message = "the document has ended before this line; it goes on as long as its lines are \
-                   indented as far as the first";
+    let message = if text.lines().any(|line| line.starts_with("[[")) {
+        "the text is not YAML; is it TOML, which another deserializer reads?"
+    } else {
+        "the document has ended before this line; it goes on as long as its lines are indented as \
+         far as the first"
+    };
     Some(ConfigMistake::new("", message, Some(place)))
 }
 

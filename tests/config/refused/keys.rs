@@ -59,6 +59,16 @@ fn a_misspelt_key_is_told_with_the_one_that_was_meant() {
             "did you mean `max_concurrency`?",
         ),
         (
+            "endpoints: [{id: a, dominon: b}]",
+            "endpoints[0].dominon",
+            "did you mean `dominion`?",
+        ),
+        (
+            "dominions:\n- id: a\nmax_concurrency: 4\n",
+            "max_concurrency",
+            "; a dominion has it: is the line indented as far as it should be?",
+        ),
+        (
             "bukets: []",
             "bukets",
             "; there are `default_policy_family`, ",
