@@ -17,6 +17,7 @@ use std::{
     pin::pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -156,6 +157,12 @@ impl Bench {
         let (_, client) = self.clients.remove(index.expect("the client is there"));
         drop(client);
         self.feeds.remove(id);
+        self.settle(None)
+    }
+
+    /// The clock moves on.
+    pub async fn pass(&mut self, milliseconds: u64) -> Vec<Effect> {
+        tokio::time::advance(Duration::from_millis(milliseconds)).await;
         self.settle(None)
     }
 
