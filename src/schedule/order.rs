@@ -7,6 +7,9 @@ use std::{
 
 use crate::config::QueuePolicy;
 
+/// Nanoseconds, and 146 years: a jump that goes further back than this is too far for exact integers.
+const FAR: f64 = (1_u64 << 62) as f64;
+
 /// The position of a request by its class's queue policy; the smaller goes first.
 ///
 /// An integer whatever the policy, so that it is totally ordered and equal scores are equal.
@@ -28,8 +31,14 @@ impl Score {
         match policy {
             QueuePolicy::Fcfs => {
                 let arrival = i64::try_from(arrival.as_nanos()).unwrap_or(i64::MAX);
-                // Float to integer casts saturate.
-                let effective = arrival.saturating_sub((jump * 1e9).round() as i64);
+                let jump = (jump * 1e9).round();
+                let ahead = jump - arrival as f64;
+                let effective = if ahead < FAR {
+                    arrival.saturating_sub(jump as i64)
+                } else {
+                    // Again by the bits: there are fewer floats from here on than integers below.
+                    i64::MIN + (f64::INFINITY.to_bits() - ahead.to_bits()) as i64
+                };
                 // The offset keeps the order of signed values among unsigned ones.
                 Self(effective.wrapping_sub(i64::MIN) as u64)
             }
@@ -152,6 +161,27 @@ mod tests {
         assert!(fcfs(0, f64::MAX) < fcfs(0, 1.0));
         assert!(fcfs(u64::MAX / 2, 0.0) <= never);
         assert!(wspt(f64::MAX, u64::MAX) < wspt(0.0, u64::MAX));
+    }
+
+    #[test]
+    fn of_two_jumps_beyond_all_clocks_the_larger_goes_first() {
+        let ahead = FAR / 1e9;
+        let jumps = [
+            0.0,
+            1e9,
+            ahead * 0.999_999,
+            ahead,
+            ahead * 1.000_001,
+            1e10,
+            1e11,
+            1e100,
+            1e101,
+        ];
+        for pair in jumps.windows(2) {
+            assert!(fcfs(9, pair[1]) < fcfs(9, pair[0]), "{pair:?}");
+        }
+        assert!(fcfs(9000, 1e10) > fcfs(0, 1e10 - 5.0), "also of such a one");
+        assert_eq!(fcfs(0, f64::MAX), fcfs(9, f64::MAX), "too far to tell");
     }
 
     #[test]
