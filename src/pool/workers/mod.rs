@@ -5,9 +5,11 @@
 //! those bits concern are looked at again.
 
 mod choice;
+mod demand;
 mod look;
 mod reload;
 mod room;
+mod worker;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,111 +17,18 @@ use std::{
 };
 
 pub(super) use self::look::Busy;
-use super::{
-    eligible::Eligible,
-    group::{Group, Load},
-    meter::Touched,
+pub(crate) use self::worker::Condition;
+#[cfg(feature = "metrics")]
+pub(super) use self::worker::WorkerLoad;
+use self::{
+    demand::{Bar, Demand},
+    worker::{Worker, fits},
 };
+use super::{eligible::Eligible, group::Group, meter::Touched};
 use crate::{
-    config::{self, BusyThreshold, PolicyConfig},
+    config::{self, PolicyConfig},
     schedule::Gate,
 };
-
-#[derive(Debug)]
-struct Worker {
-    /// What the policy says of it; none for the implicit worker of a dominion without any.
-    configured: Option<Arc<config::Worker>>,
-    /// Uncached tokens of the requests whose first byte has not come.
-    /// Wider than any of them, so that what is added can be taken off again.
-    prefill: u128,
-    in_flight: u64,
-    groups: Vec<u32>,
-    condition: Condition,
-}
-
-/// What keeps requests from a worker, besides being busy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Condition {
-    /// Kept for those who tolerate each of them.
-    pub(crate) taints: BTreeSet<Box<str>>,
-    pub(crate) overloaded: bool,
-    /// Finishes what it has.
-    pub(crate) draining: bool,
-    /// A local model that the profile in force leaves out.
-    pub(crate) unselected: bool,
-    /// It is no more, but for the requests it still has.
-    pub(super) removed: bool,
-}
-
-impl Condition {
-    /// True if anybody may go to the worker.
-    fn open_to_all(&self) -> bool {
-        self.open_to(&[])
-    }
-
-    fn open_to(&self, tolerations: &[Box<str>]) -> bool {
-        let shut = self.overloaded || self.draining || self.unselected || self.removed;
-        !shut && self.taints.iter().all(|taint| tolerations.contains(taint))
-    }
-}
-
-impl Worker {
-    fn idle(configured: Option<Arc<config::Worker>>, groups: Vec<u32>) -> Self {
-        Self {
-            configured,
-            prefill: 0,
-            in_flight: 0,
-            groups,
-            condition: Condition::default(),
-        }
-    }
-
-    fn load(&self, index: u32) -> Load {
-        let in_flight = u32::try_from(self.in_flight).unwrap_or(u32::MAX);
-        (fits(self.prefill), in_flight, index)
-    }
-
-    /// True of the one that stands for no worker.
-    fn is_nowhere(&self) -> bool {
-        self.groups.is_empty()
-    }
-
-    fn batch(&self) -> Option<u64> {
-        self.configured.as_ref()?.max_num_batched_tokens
-    }
-
-    /// The most prefill, in whole tokens, with which it is not busy.
-    fn limit(&self, threshold: &BusyThreshold) -> Option<u64> {
-        let batch = threshold.fraction.zip(self.batch());
-        // Float to integer casts saturate.
-        let batch = batch.map(|(multiple, batch)| (multiple * batch as f64) as u64);
-        threshold.tokens.into_iter().chain(batch).min()
-    }
-
-    fn exceeds(&self, threshold: &BusyThreshold) -> bool {
-        let absolute = threshold
-            .tokens
-            .is_some_and(|limit| self.prefill > u128::from(limit));
-        let batch = threshold.fraction.zip(self.batch());
-        absolute
-            || batch.is_some_and(|(multiple, batch)| self.prefill as f64 > multiple * batch as f64)
-    }
-}
-
-/// A threshold that classes share, and which workers are above it.
-#[derive(Debug)]
-struct Bar {
-    threshold: BusyThreshold,
-    busy: Vec<bool>,
-}
-
-/// What a class asks of its workers.
-#[derive(Clone, Copy, Debug)]
-struct Demand {
-    /// Index of its bar; none: no worker is ever busy for it.
-    bar: Option<usize>,
-    ratio: f64,
-}
 
 /// The workers of one dominion.
 #[derive(Debug)]
@@ -182,39 +91,6 @@ impl Workers {
     /// none for them.
     pub(super) fn set_enforced(&mut self, enforced: bool) {
         self.enforced = enforced;
-    }
-
-    fn set_demands(&mut self, policy: &PolicyConfig) {
-        self.bars.clear();
-        self.demands.clear();
-        for class in &policy.classes {
-            let demand = self.demand(class.busy);
-            self.demands.push(demand);
-        }
-    }
-
-    fn demand(&mut self, threshold: BusyThreshold) -> Demand {
-        let ratio = threshold.ratio.unwrap_or(1.0);
-        if threshold.tokens.is_none() && threshold.fraction.is_none() {
-            return Demand { bar: None, ratio };
-        }
-        // Classes that differ in their ratio alone share the bar.
-        let threshold = BusyThreshold {
-            ratio: None,
-            ..threshold
-        };
-        let known = self.bars.iter().position(|bar| bar.threshold == threshold);
-        let bar = known.unwrap_or_else(|| {
-            self.bars.push(Bar {
-                threshold,
-                busy: Vec::new(),
-            });
-            self.bars.len() - 1
-        });
-        Demand {
-            bar: Some(bar),
-            ratio,
-        }
     }
 
     /// Adds a worker, and takes the implicit one out of service if this is the first. The answer is
@@ -444,20 +320,6 @@ impl Workers {
             in_flight: worker.in_flight,
         })
     }
-}
-
-/// What a worker has.
-#[cfg(feature = "metrics")]
-pub(super) struct WorkerLoad<'a> {
-    /// None for the implicit worker.
-    pub(super) id: Option<&'a Arc<str>>,
-    /// In tokens.
-    pub(super) prefill: u64,
-    pub(super) in_flight: u64,
-}
-
-fn fits(prefill: u128) -> u64 {
-    u64::try_from(prefill).unwrap_or(u64::MAX)
 }
 
 /// Whether a change made a worker available, or not available any more, to some class.
