@@ -7,36 +7,42 @@ use crate::{
     pool::{Grant, Pool, Share},
 };
 
-/// How a request was admitted: in the extensions of the request that the inner service gets, and of
-/// the response it gives.
+/// How a request was admitted. It is in the extensions of the request that the inner service receives,
+/// and of the response that it returns.
 ///
-/// A request that a handler sends through the same dominion, with these extensions, does not queue
-/// again: it runs on its parent's slot, and on the worker of that slot too if it may go there; if
-/// not, on another one that it may go to, busy or not, which counts it for as long as it runs. (Should
-/// that be a local model that a change of profile unloads, it ends, and its parent does not.) So a
-/// handler that calls back through the layer cannot wait for itself, through however many dominions
-/// and layers it does so.
+/// Requests that bypass the policy (the key `bypass`) have none. Nor do those whose class could not be
+/// determined and which were let through because nothing is enforced. A handler that may see either
+/// extracts an `Option` of it.
 ///
-/// Requests that the key `bypass` lets past have none, nor have those without a class where nothing is
-/// enforced: a handler of both takes an `Option` of it.
+/// # Nested requests
 ///
-/// It names the slot without keeping it. To keep it past the end of the response body, as a
+/// A request that a handler sends through the same dominion with these extensions does not queue again:
+/// it runs on its parent's slot. So a handler that calls back through the layer cannot wait for itself,
+/// however many dominions and layers are in between.
+///
+/// The nested request goes to its parent's worker if that is eligible. Otherwise it goes to another
+/// eligible worker, busy or not, and counts toward that worker's load for as long as it runs. (If that
+/// worker is a local model that a profile switch unloads, the nested request ends; its parent does not.)
+///
+/// # Keeping the slot
+///
+/// An `Admission` names the slot but does not keep it. To keep it past the end of the response body, as a
 /// protocol upgrade or a spawned producer must, take a [`Hold`].
 #[derive(Clone, Debug)]
 pub struct Admission {
     grant: Arc<Grant>,
-    /// What few have.
+    /// Behind a pointer, as few requests have it.
     nested: Option<Arc<Nested>>,
 }
 
-/// What a request has that was sent by the handler of another one.
+/// What is particular to a request that another one's handler sent.
 #[derive(Clone, Debug, Default)]
 struct Nested {
-    /// The slot is that of the other one.
+    /// It runs on its parent's slot.
     shares: bool,
-    /// Its worker, where that is not the one of the slot that it runs on.
+    /// Its worker, if that is not the slot's worker.
     worker: Option<Arc<Worker>>,
-    /// The slots, each of another dominion, that those have who wait for it.
+    /// The slots of its ancestors, which wait for it; each is in another dominion.
     above: Vec<Arc<Grant>>,
 }
 
@@ -48,8 +54,8 @@ impl Admission {
         }
     }
 
-    /// Of a request that runs on the slot of the one that sent it. `elsewhere` is its worker, where that
-    /// is not the one of the slot.
+    /// The admission of a request that runs on its parent's slot. `elsewhere` is its worker, if that is
+    /// not the slot's worker.
     pub(super) fn shared(grant: Arc<Grant>, elsewhere: Option<Arc<Worker>>) -> Self {
         let nested = Nested {
             shares: true,
@@ -62,8 +68,8 @@ impl Admission {
         }
     }
 
-    /// The same for a request that came with the admission of another one, whose slots it may go on
-    /// to use: who has them waits for it.
+    /// Adds the slots of the request that sent this one. Requests that this one sends may run on them,
+    /// as their owners wait for it.
     pub(super) fn below(mut self, other: &Self) -> Self {
         let above: Vec<_> = other
             .grants()
@@ -76,13 +82,13 @@ impl Admission {
         self
     }
 
-    /// The request's own slot, and those above it.
+    /// The request's own slot, and those of its ancestors.
     fn grants(&self) -> impl Iterator<Item = &Arc<Grant>> {
         let above = self.nested.iter().flat_map(|nested| &nested.above);
         [&self.grant].into_iter().chain(above)
     }
 
-    /// A share of the slot that is one of this pool's, if it is still held.
+    /// A share of the slot that belongs to this pool, if there is one and it is still held.
     pub(super) fn share_in(&self, pool: &Arc<Pool>) -> Option<Share> {
         self.grants()
             .find(|grant| grant.pool().is_same(pool))?
@@ -94,33 +100,33 @@ impl Admission {
         elsewhere.or_else(|| self.grant.worker())
     }
 
-    /// The policy class.
+    /// The name of the policy class.
     pub fn class(&self) -> &str {
         &self.grant.class().name
     }
 
-    /// The model whose profile the class belongs to; none for the root profile.
+    /// The model whose profile the class belongs to; `None` for the root profile.
     pub fn profile(&self) -> Option<&str> {
         self.grant.class().profile.as_deref()
     }
 
-    /// The dominion that gave the slot; none if the request was not limited.
+    /// The id of the dominion that granted the slot; `None` if the request was not limited.
     pub fn dominion(&self) -> Option<&str> {
         self.grant.dominion().map(|id| &**id)
     }
 
-    /// The worker the request was given to; none if the policy names no workers there.
+    /// The id of the worker that the request was dispatched to; `None` if the policy names no workers there.
     pub fn worker(&self) -> Option<&str> {
         self.assigned().map(|worker| &*worker.id)
     }
 
-    /// That worker as the policy describes it; none for a local model.
+    /// That worker as the policy describes it; `None` for a local model.
     pub fn endpoint(&self) -> Option<&Endpoint> {
         self.assigned()?.endpoint.as_deref()
     }
 
-    /// How long it waited, from its arrival until it was granted a slot. One that runs on the slot of
-    /// the request that sent it waited for nothing.
+    /// How long the request waited, from its arrival until it was granted a slot. Zero for a request that
+    /// runs on its parent's slot.
     pub fn queued_for(&self) -> Duration {
         if self.nested.as_ref().is_some_and(|nested| nested.shares) {
             return Duration::ZERO;
@@ -128,10 +134,10 @@ impl Admission {
         self.grant.queued_for()
     }
 
-    /// Keeps the slot, beyond the response body, until the hold and all its clones are dropped.
+    /// Keeps the slot past the end of the response body, until the hold and all its clones are dropped.
     ///
-    /// Take it before the response is returned: a slot that was given back already cannot be
-    /// held, and the hold is then [empty](Hold::is_empty).
+    /// Take the hold before returning the response. A slot that has already been released cannot be held;
+    /// the hold is then [empty](Hold::is_empty).
     pub fn hold(&self) -> Hold {
         Hold {
             share: self.grant.share(),
@@ -139,13 +145,14 @@ impl Admission {
     }
 }
 
-/// Keeps a slot taken past the end of its response: by an upgraded connection, or a task that goes
-/// on producing.
+/// Keeps a slot past the end of its response, for an upgraded connection or a task that goes on
+/// producing.
 ///
-/// Clones share the slot; it is given back when the response's body and all of them are gone. A slot
-/// that may be taken back (`max_hold_ms`, or a change of profile) is taken from them too, and they are
-/// not told. The request still counts as the worker's prefill until its first byte or its body's end,
-/// whichever comes first.
+/// Clones share the slot; it is released when the response body and all of them are gone. A hold does not
+/// keep the slot from being revoked (by `max_hold_ms` or a profile switch), and is not notified of it.
+///
+/// The request's prefill does not count toward its worker's load for longer because of a hold: it ends
+/// with the first byte or the end of the body, whichever comes first.
 ///
 /// ```
 /// use http::Request;
@@ -169,7 +176,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// True if the slot had been given back before the hold was taken.
+    /// True if the slot had already been released when the hold was taken.
     pub fn is_empty(&self) -> bool {
         self.share.is_none()
     }

@@ -1,4 +1,4 @@
-//! The response body, which keeps the slot.
+//! The response body, which holds the slot.
 
 use std::{
     error::Error,
@@ -13,17 +13,19 @@ use pin_project_lite::pin_project;
 use super::slot::{Slot, SlotRevoked};
 use crate::pool::Stage;
 
-/// Any error: those of the inner body, or a [`SlotRevoked`].
+/// The error of a [`ResponseBody`]: the inner body's, or a [`SlotRevoked`].
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 pin_project! {
-    /// A response body that keeps its request's slot until it ends.
+    /// A response body that holds its request's slot until it ends.
     ///
-    /// The slot is given back at the end of the stream, on an error, after a frame once the body says
-    /// that it has ended, or when the body is dropped; at construction if it has ended by then.
-    /// Earlier, if the class says so (`hold_until`). Frames, trailers, size and end are those of
-    /// the inner body, unless the slot is taken back (`max_hold_ms`, or a change of profile): then
-    /// it ends with a [`SlotRevoked`](crate::SlotRevoked).
+    /// The slot is released at the end of the stream, on an error, or when the body is dropped. It is
+    /// also released as soon as the inner body says that it has ended (`is_end_stream`), which is
+    /// checked at construction and after each frame. A class can release it earlier (`hold_until`).
+    ///
+    /// Frames, trailers, size hint and end of stream are those of the inner body. But if the slot is
+    /// revoked (by `max_hold_ms` or a profile switch), the body ends with a
+    /// [`SlotRevoked`](crate::SlotRevoked) error.
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
@@ -35,7 +37,7 @@ pin_project! {
     #[derive(Debug)]
     #[project = KindProj]
     enum Kind<B> {
-        // The inner body, and its connection with it, is dropped before the slot.
+        // In this order, so that the inner body, and its connection with it, is dropped before the slot.
         Inner { #[pin] body: B, slot: Slot },
         Full { bytes: Option<Bytes> },
     }
@@ -104,7 +106,7 @@ where
             slot.read_output(bytes);
         }
         match &frame {
-            // Whoever knows the length does not ask for the end after the last byte.
+            // A reader that knows the length does not poll for the end after the last byte.
             Some(Ok(_)) if body.is_end_stream() => slot.end(Stage::Completed),
             Some(Ok(frame)) if frame.is_data() => slot.after_data(),
             Some(Ok(_)) => {}
@@ -131,8 +133,8 @@ where
     }
 }
 
-/// A body of one's own, which keeps no slot: for a [`ResponseForRejection`](crate::ResponseForRejection)
-/// of any body.
+/// A body that holds no slot, for a [`ResponseForRejection`](crate::ResponseForRejection) that works with
+/// every body type.
 impl<B> From<Bytes> for ResponseBody<B> {
     fn from(bytes: Bytes) -> Self {
         Self::full(bytes)

@@ -1,4 +1,4 @@
-//! What workers have of a prompt already.
+//! How much of a prompt workers have cached.
 
 use std::sync::Arc;
 
@@ -6,9 +6,10 @@ use http::Request;
 
 /// Says how much of a request's prompt a worker has in its cache.
 ///
-/// It is asked when a request arrives, for each worker that it may go to, outside of any lock. The best
-/// answer counts: it is taken off the request's cost, unless somebody said `cached_tokens` already, and
-/// the worker that gave it gets the request if it is not busy when its turn comes.
+/// When a request arrives, the layer asks about each worker that the request may go to, outside any lock.
+/// The highest answer counts. It is taken off the request's cost, unless hints or headers have already
+/// set `cached_tokens`; and the request prefers that worker, if it is not busy when the request's turn
+/// comes.
 ///
 /// ```
 /// use http::Request;
@@ -28,19 +29,19 @@ use http::Request;
 /// # let _ = layer;
 /// ```
 pub trait CachedTokens {
-    /// False if the answer is always 0, so that it need not be asked for.
+    /// False if the answer is always 0; the layer then does not ask.
     const ASKED: bool = true;
 
-    /// The prompt's tokens that the worker need not compute.
+    /// The tokens of the prompt that the worker has cached and need not compute.
     fn cached_tokens<B>(&self, request: &Request<B>, worker: &str) -> u64;
 
-    /// The request goes to the worker, which will have its prompt.
+    /// Called when the request goes on to the worker, which will then have its prompt.
     fn dispatched<B>(&self, request: &Request<B>, worker: &str) {
         let _ = (request, worker);
     }
 }
 
-/// For a cache that is shared and need not be `Clone`.
+/// Lets layers share a cache that is not `Clone`.
 impl<K: CachedTokens> CachedTokens for Arc<K> {
     const ASKED: bool = K::ASKED;
 
@@ -53,7 +54,7 @@ impl<K: CachedTokens> CachedTokens for Arc<K> {
     }
 }
 
-/// Knows of no caches: what a layer starts with.
+/// Knows of no cached tokens. The default of a layer.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct NoCache;

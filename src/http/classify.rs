@@ -1,12 +1,16 @@
-//! What is known of a request beyond its headers.
+//! What is known about a request beyond its headers.
 
 use http::Request;
 
-/// What a request is, as far as somebody says so. A field left `None` is taken from the next source.
+/// What is known about a request.
 ///
-/// The sources, the later ones winning field by field: the headers that the policy believes, a
-/// `QueueHints` among the request's extensions, put there by an authenticating or tokenizing
-/// layer outside, and the layer's [classifier](crate::PolicyQueueLayer::classifier).
+/// It comes from three sources, listed here in order of precedence. They are merged field by field: a
+/// field that one source leaves `None` is taken from the next.
+///
+/// 1. The layer's [classifier](crate::PolicyQueueLayer::classifier).
+/// 2. A `QueueHints` in the request's extensions, put there by an authenticating or tokenizing layer
+///    outside.
+/// 3. The headers that the policy names under `headers`.
 ///
 /// ```
 /// use tower_policy_queue::QueueHints;
@@ -22,46 +26,46 @@ use http::Request;
 /// Fields may be added in minor releases: end a literal with `..QueueHints::default()`, as above.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueHints {
-    /// The policy family, or an explicit class.
+    /// The policy family, or the name of an explicit class.
     pub policy: Option<String>,
-    /// The client's label, for turns between clients.
+    /// The client's label. Clients take turns by it.
     pub client: Option<String>,
-    /// The model asked for.
+    /// The requested model.
     pub model: Option<String>,
-    /// Input length in tokens, cached ones included.
+    /// The input length in tokens, including cached ones.
     pub raw_isl_tokens: Option<u64>,
-    /// Input tokens found in a cache; more than the input's length counts as all of it.
+    /// The input tokens that are cached. A value above the input length counts as the whole input.
     pub cached_tokens: Option<u64>,
-    /// The tier inside the class, the higher first.
+    /// The priority tier inside the class. Higher tiers go first.
     pub strict_priority: Option<u32>,
-    /// Seconds to be ahead by in an FCFS class, additional weight in a WSPT class. Negative
-    /// values, and NaN, count as 0.
+    /// In an FCFS class, a head start in seconds; in a WSPT class, additional weight. Negative values and
+    /// NaN count as 0.
     pub priority_jump: Option<f64>,
-    /// The id of the one worker to go to.
+    /// The id of the worker that the request is pinned to.
     pub worker: Option<String>,
-    /// The ids of the workers that it may go to.
+    /// The ids of the workers that the request may go to.
     pub allowed_workers: Option<Vec<String>>,
-    /// Taints of workers that do not keep it away. No header says this.
+    /// The taints of workers that the request tolerates. No header can set this.
     pub tolerations: Option<Vec<String>>,
-    /// The longest it may wait, in milliseconds; a class may allow less.
+    /// The longest the request may wait, in milliseconds. A class may allow less.
     pub max_queue_wait_ms: Option<u64>,
 }
 
-/// Says what a request is. Implemented for closures from `&Request<B>` to [`QueueHints`].
+/// Classifies requests. Implemented for closures from `&Request<B>` to [`QueueHints`].
 ///
-/// It runs once for each request that the policy does not let past (`bypass`), when it arrives, outside
-/// of any lock. It has the last word: what it returns beats headers and extensions, so it is the place
-/// to cap what a caller may ask for.
+/// It runs once for each request when the request arrives, outside any lock. Requests that bypass the
+/// policy (`bypass`) are not classified. What it returns overrides headers and extensions, so it is the
+/// place to cap what a caller may ask for.
 ///
-/// `B` is the body that comes in: in axum `axum::body::Body`, unless the layer stands in a
-/// `ServiceBuilder` below one that wraps bodies, such as tower-http's `RequestBodyLimitLayer`. A
-/// function that is generic over it, `fn classify<B>(request: &Request<B>) -> QueueHints`, fits everywhere.
+/// `B` is the type of the incoming body: `axum::body::Body` in axum, unless a layer above this one in a
+/// `ServiceBuilder` wraps bodies, as tower-http's `RequestBodyLimitLayer` does. A function that is generic
+/// over it, `fn classify<B>(request: &Request<B>) -> QueueHints`, fits everywhere.
 ///
 /// ```
 /// use http::Request;
 /// use tower_policy_queue::{Classify, QueueHints};
 ///
-/// // A closure has to have the type written.
+/// // A closure must spell out the type of its argument.
 /// let by_path = |request: &Request<()>| QueueHints {
 ///     policy: request.uri().path().starts_with("/batch").then(|| "batch".to_owned()),
 ///     ..QueueHints::default()
@@ -70,7 +74,7 @@ pub struct QueueHints {
 /// assert_eq!(hints.policy, None);
 /// ```
 pub trait Classify<B> {
-    /// What is known of the request.
+    /// Returns what is known about the request.
     fn classify(&self, request: &Request<B>) -> QueueHints;
 }
 
@@ -83,7 +87,7 @@ where
     }
 }
 
-/// The classifier of a layer that was given none: it knows nothing beyond headers and extensions.
+/// Adds nothing to headers and extensions. The default classifier of a layer.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct NoClassifier;

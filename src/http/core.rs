@@ -27,14 +27,14 @@ pub(super) struct Core {
     /// For requests without a dominion.
     unlimited: Arc<Pool>,
     places: RwLock<Places>,
-    /// Dominions that there are no more, as long as somebody has a slot of theirs.
+    /// Removed dominions, for as long as a request holds one of their slots.
     retiring: Vec<Arc<Pool>>,
     /// Another policy is in force.
     superseded: AtomicBool,
     common: Arc<Common>,
 }
 
-/// What all policies of a layer have in common.
+/// What a layer keeps across reloads.
 #[derive(Debug)]
 struct Common {
     read_ahead: Arc<Budget>,
@@ -44,11 +44,11 @@ struct Common {
 /// The dominion that a route is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// To none.
+    /// Bound to none.
     Any,
     /// By index.
     Dominion(usize),
-    /// To one that a reload has removed.
+    /// Bound to one that a reload has removed.
     Gone,
 }
 
@@ -73,7 +73,7 @@ impl Core {
         }
     }
 
-    /// The same layer under another policy, with pools that were put under it already.
+    /// The same layer under another policy, which the given pools already follow.
     pub(super) fn next(
         &self,
         policy: Arc<PolicyConfig>,
@@ -104,7 +104,7 @@ impl Core {
             .collect()
     }
 
-    /// Another policy is in force from now on.
+    /// Marks that another policy is in force.
     pub(super) fn supersede(&self) {
         self.superseded.store(true, Ordering::Release);
     }
@@ -114,7 +114,7 @@ impl Core {
         self.superseded.load(Ordering::Acquire)
     }
 
-    /// The dominion of a route by the id that it is bound to.
+    /// Looks up the dominion id that a route is bound to.
     pub(super) fn route(&self, bound: Option<&str>) -> Route {
         match bound {
             None => Route::Any,
@@ -129,12 +129,12 @@ impl Core {
         &self.policy
     }
 
-    /// The ids of the dominions; their order is that of the indexes.
+    /// The ids of the dominions, in the order of their indexes.
     pub(super) fn dominion_ids(&self) -> impl Iterator<Item = &str> {
         self.policy.dominions.iter().map(|dominion| &*dominion.id)
     }
 
-    /// The pool of a dominion, or that of no dominion.
+    /// The pool of a dominion, or of requests without one.
     pub(super) fn pool(&self, dominion: Option<usize>) -> &Arc<Pool> {
         dominion.map_or(&self.unlimited, |index| &self.dominions[index])
     }
@@ -143,7 +143,7 @@ impl Core {
         self.dominions.iter().chain([&self.unlimited])
     }
 
-    /// Those of the policies before, too, that somebody still has a slot of.
+    /// Includes removed dominions that still have a slot in use.
     pub(super) fn all_pools(&self) -> impl Iterator<Item = &Arc<Pool>> {
         self.pools().chain(&self.retiring)
     }
@@ -165,19 +165,19 @@ impl Core {
         )
     }
 
-    /// Bytes that are read ahead now.
+    /// Bytes currently read ahead.
     pub(super) fn read_ahead_bytes(&self) -> usize {
         self.common.read_ahead.used()
     }
 
-    /// Has the policy's limit hold for what is read ahead. It wakes whoever waits for room.
+    /// Applies the policy's limit on what is read ahead. Wakes the readers that wait for room.
     pub(super) fn apply_read_ahead(&self) {
         self.common
             .read_ahead
             .set_limit(self.policy.read_ahead.total);
     }
 
-    /// True if the policy does not concern the request.
+    /// True if the request bypasses the policy; it is then counted as such.
     pub(super) fn bypasses<B>(&self, request: &Request<B>) -> bool {
         let bypass = &self.policy.bypass;
         let path = request.uri().path();
@@ -190,19 +190,19 @@ impl Core {
         bypasses
     }
 
-    /// The counts of requests that are not counted in a class.
+    /// The counters of requests that are not counted in any class.
     pub(super) fn elsewhere(&self) -> &Elsewhere {
         &self.common.elsewhere
     }
 
-    /// What became of those.
+    /// What became of requests that are not counted in any class.
     pub(super) fn unplaced(&self) -> Unplaced {
         self.common.elsewhere.read()
     }
 }
 
-/// True of a path that whoever resolves its `.` and `..` may take for another one, which the policy
-/// concerns, whether they are escaped once or more than once, or have parameters.
+/// True if the path has a `.` or `..` segment, escaped any number of times or with parameters. A server
+/// that resolves it may serve another path, one that does not bypass the policy.
 fn climbs(path: &str) -> bool {
     let plain = path.to_ascii_lowercase();
     if plain.contains("%25") {

@@ -1,4 +1,4 @@
-//! How a request comes in: where it belongs, what it costs, and what its pool says to it.
+//! How a request enters: its dominion, its cost, and its pool's decision.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum NotEntered {
     Rejected(Rejection),
-    /// The policy was replaced meanwhile; it is to be tried again with the next one.
+    /// The policy was replaced in the meantime; the request must be tried again under the next one.
     Superseded,
 }
 
@@ -32,7 +32,7 @@ impl From<Rejection> for NotEntered {
 }
 
 impl Core {
-    /// Takes a request's measure and decides about it. `said` is the classifier's word.
+    /// Gathers the facts about a request and decides about it. `said` comes from the classifier.
     pub(super) fn enter<B, K: CachedTokens>(
         &self,
         request: &Request<B>,
@@ -44,7 +44,7 @@ impl Core {
         let (sent, names) = (request.headers(), &self.policy().headers);
         match Facts::gather(said, told, sent, names) {
             Ok(ref facts) => self.decide(request, facts, cache, route),
-            // Its class is unknown, but where it belongs may be known.
+            // Its class is unknown, but its dominion may still be known.
             Err(reason) => match Facts::destination(said, told, sent, names) {
                 Ok((worker, model)) => {
                     let dominion = self.dominion_of(worker, model, route);
@@ -56,7 +56,7 @@ impl Core {
         }
     }
 
-    /// Decides about a request by what is known of it.
+    /// Decides about a request by the facts.
     fn decide<B, K: CachedTokens>(
         &self,
         request: &Request<B>,
@@ -113,7 +113,7 @@ impl Core {
         match entrance {
             Entrance::Admitted(permit) => Ok(Entered::Go(Slot::Own(permit))),
             Entrance::Parked(ticket) => Ok(Entered::Wait(ticket)),
-            // A dominion that the next policy does not have was closed with this one.
+            // Dominions that the next policy does not have are closed by the reload.
             Entrance::TurnedAway(Refusal::Closed) if self.is_superseded() => {
                 Err(NotEntered::Superseded)
             }
@@ -125,7 +125,7 @@ impl Core {
         }
     }
 
-    /// The answer to a request of this class and cost, in tokens, that its pool refused.
+    /// The rejection of a request of this class and cost, in tokens, that its pool refused.
     fn reject(
         &self,
         refusal: Refusal,
@@ -140,14 +140,14 @@ impl Core {
         Rejection::of(self.policy(), reason, name, pool.id(), soon)
     }
 
-    /// The dominion of a request, which is none if it is unlimited.
+    /// The dominion of a request; `None` if the request is unlimited.
     fn dominion_of(
         &self,
         worker: Option<&str>,
         model: Option<&str>,
         route: Route,
     ) -> Result<Option<usize>, Reason> {
-        // Most requests of a policy without workers: no lock is taken for them.
+        // Without workers in the policy most requests name neither, and so take no lock.
         if worker.is_some() || model.is_some() {
             match self.places().dominion_of(worker, model) {
                 Place::In(dominion) => return Ok(dominion),
@@ -162,12 +162,12 @@ impl Core {
         }
     }
 
-    /// The dominion of a request whose worker there is not.
+    /// The dominion of a request whose worker does not exist.
     fn dominion_beside(&self, model: Option<&str>, route: Route) -> Option<usize> {
         self.dominion_of(None, model, route).unwrap_or_default()
     }
 
-    /// A pool's refusal with the names that a client is told.
+    /// Adds to a pool's refusal the names that a client is told.
     fn explain(&self, refusal: Refusal, class: usize, dominion: Option<usize>) -> Reason {
         let dominion = dominion.map(|index| Arc::clone(&self.policy().dominions[index].id));
         match refusal {
@@ -197,8 +197,8 @@ impl Core {
         }
     }
 
-    /// A request of this dominion whose class cannot be known: it is turned away, or, where the dominion
-    /// is not enforced, goes its way without one.
+    /// Handles a request of this dominion whose class cannot be determined. It is turned away, or, if the
+    /// dominion is not enforced, goes on without a class.
     fn unplaced_in(&self, reason: Reason, dominion: Option<usize>) -> Result<Entered, NotEntered> {
         self.turn_away(reason, self.policy().enforces(dominion))
     }
@@ -218,7 +218,7 @@ impl Core {
     }
 }
 
-/// The worker that has most of the prompt, the first of several, and how many tokens that is.
+/// The worker with the most cached tokens, the first of several, and their number.
 fn most_cached<'a, B>(
     cache: &impl CachedTokens,
     request: &Request<B>,

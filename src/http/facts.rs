@@ -1,4 +1,4 @@
-//! What is known of a request, each fact from the first source that has it.
+//! What is known about a request, each fact from the first source that has it.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use http::{HeaderMap, HeaderName, header::CONTENT_LENGTH};
 use super::{QueueHints, Reason, headers};
 use crate::config::Headers;
 
-/// Bytes of a request body that count as one token when nobody knows better.
+/// Bytes of a request body that count as one token if no source knows the number of tokens.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// The most tokens that a length stands for. Anyone may claim any length without sending a byte, and
-/// a claim that no class can ever pay for would block whoever waits behind it; no prompt is longer.
+/// The most tokens that are estimated from a length; no prompt is longer. Anyone can claim any length
+/// without sending a byte, and a claim that no class can ever pay for would block all behind it.
 const MAX_ESTIMATE: u64 = 1 << 21;
 
 /// The facts the policy decides by.
@@ -21,7 +21,7 @@ pub(super) struct Facts<'a> {
     pub(super) client: Option<&'a str>,
     pub(super) model: Option<&'a str>,
     pub(super) raw_tokens: u64,
-    /// None if nobody says.
+    /// `None` if no source says.
     pub(super) cached_tokens: Option<u64>,
     pub(super) strict_priority: u32,
     pub(super) priority_jump: f64,
@@ -32,8 +32,8 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Asks the classifier's word (`said`), then the request's extensions, then its headers. A
-    /// header that is not asked is not parsed either, so it cannot be wrong.
+    /// Asks the classifier's hints (`said`), then those in the request's extensions (`told`), then its
+    /// headers (`sent`). A header that is not needed is not parsed, so it cannot be an error.
     pub(super) fn gather(
         said: &'a QueueHints,
         told: Option<&'a QueueHints>,
@@ -110,7 +110,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The worker and the model of a request of which something else cannot be read.
+    /// The worker and the model alone, for a request with another header that cannot be read.
     pub(super) fn destination(
         said: &'a QueueHints,
         told: Option<&'a QueueHints>,
@@ -132,7 +132,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Hints in the order in which they are believed.
+/// Hints in order of precedence.
 struct Sources<'a> {
     said: &'a QueueHints,
     told: Option<&'a QueueHints>,

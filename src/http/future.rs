@@ -1,4 +1,4 @@
-//! The life of a request from its arrival to its response's head.
+//! The life of a request from its arrival to the head of its response.
 
 use std::{
     future::Future,
@@ -26,9 +26,10 @@ use crate::{
 };
 
 pin_project! {
-    /// The response of [`PolicyQueue`](crate::PolicyQueue).
+    /// The response future of [`PolicyQueue`](crate::PolicyQueue).
     ///
-    /// Dropped while it waits, it leaves the queue; dropped later, it gives its slot back.
+    /// Dropping it while the request waits takes the request out of the queue; dropping it later
+    /// releases the slot.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, R, ReqBody, K = NoCache>
     where
@@ -39,7 +40,7 @@ pin_project! {
         state: State<S, ReqBody, S::Future>,
         respond: R,
         cache: K,
-        // The request is one whose response has no body.
+        // The request's method is HEAD, so its response has no body.
         head: bool,
     }
 }
@@ -52,9 +53,9 @@ pin_project! {
     {
         // Waits for its turn.
         Parked { pending: Pending<S, ReqBody>, ticket: Ticket },
-        // May go, and waits for the inner service to be ready.
+        // Has a slot, and waits for the inner service to be ready.
         Ready { pending: Pending<S, ReqBody>, slot: Slot },
-        // The inner service is at work. The slot is the last to be dropped, here as above.
+        // The inner service is at work. The slot is the last field, here as above, and so dropped last.
         Running { #[pin] future: F, slot: Slot },
         TurnedAway { rejection: Option<Rejection> },
         Done,
@@ -63,7 +64,7 @@ pin_project! {
 
 /// A request that has not been passed on.
 struct Pending<S, ReqBody: Body> {
-    // None once it was passed on.
+    // `None` once it has been passed on.
     service: Option<S>,
     request: Option<Request<RequestBody<ReqBody>>>,
 }
@@ -88,7 +89,7 @@ where
     }
 }
 
-/// What a request may do when it has arrived.
+/// The decision about a request that has arrived.
 #[derive(Debug)]
 pub(super) enum Entered {
     Go(Slot),
@@ -150,8 +151,8 @@ where
         let this = self.project();
         let mut state = this.state;
         loop {
-            // What ran or waited is dropped in the order of its fields: the slot last. Each state is set
-            // where it is made, since a request is large.
+            // Setting a state drops the previous one in field order: the slot last. Each state is set where
+            // it is made, since a request is large to move.
             match state.as_mut().project() {
                 StateProj::Parked { pending, ticket } => match ticket.poll_granted(cx) {
                     Poll::Ready(Ok(permit)) => {
@@ -167,7 +168,7 @@ where
                         state.set(turned_away_by(rejection));
                     }
                     Poll::Pending => {
-                        // The grant first: once it is there, the body is the inner service's.
+                        // After the grant was polled: once granted, the body belongs to the inner service.
                         let request = pending.request.as_mut();
                         match request.map(|request| request.body_mut().poll_read_ahead(cx)) {
                             Some(Err(_)) => {
@@ -193,8 +194,8 @@ where
                         if let Some(request) = &mut pending.request {
                             slot.run(|| tell(request, slot, this.cache));
                         }
-                        // Taken out in this order, so that a panic in `call` drops the service
-                        // before the slot, and both at once.
+                        // Moved out of the state in this order, so that a panic in `call` drops the
+                        // service and then the slot, without waiting for this future's drop.
                         let slot = std::mem::replace(slot, Slot::None);
                         match (pending.service.take(), pending.request.take()) {
                             (Some(mut service), Some(request)) => {
@@ -202,7 +203,7 @@ where
                                 let future = service.call(request);
                                 state.set(State::Running { future, slot });
                             }
-                            // `call` panicked before.
+                            // `call` panicked in an earlier poll.
                             _ => state.set(State::Done),
                         }
                     }
@@ -248,7 +249,7 @@ fn turned_away_by<S, B: Body, F>(rejection: Rejection) -> State<S, B, F> {
     }
 }
 
-/// A parked request was refused.
+/// The rejection of a parked request.
 fn refused_by(refused: Refused, ticket: &Ticket) -> Rejection {
     let reason = match refused {
         Refused::Closed => Reason::QueueUnavailable,
@@ -259,7 +260,7 @@ fn refused_by(refused: Refused, ticket: &Ticket) -> Rejection {
     reject(ticket, reason, || Some(ticket.retry_after()))
 }
 
-/// A parked request's body failed.
+/// The rejection of a parked request whose body failed.
 fn unreadable(ticket: &Ticket) -> Rejection {
     reject(ticket, Reason::RequestBody, || None)
 }
@@ -269,7 +270,7 @@ fn reject(ticket: &Ticket, reason: Reason, soon: impl FnOnce() -> Option<Duratio
     Rejection::of(policy, reason, class, ticket.dominion(), soon)
 }
 
-/// A running request lost its slot before the head of its response came.
+/// The rejection of a running request that lost its slot before the head of its response came.
 fn revoked(revoked: Revoked, grant: &Grant) -> Rejection {
     let reason = match revoked {
         Revoked::HoldExpired => Reason::HoldTimeout,
@@ -279,7 +280,7 @@ fn revoked(revoked: Revoked, grant: &Grant) -> Rejection {
     Rejection::of(policy, reason, class, grant.dominion(), || None)
 }
 
-/// Tells a request how it was admitted, its span, and the cache where it goes.
+/// Tells the cache where the request goes, and the span and the request how it was admitted.
 fn tell<B>(request: &mut Request<B>, slot: &Slot, cache: &impl CachedTokens) {
     let Some(admission) = slot.admission() else {
         return;
@@ -294,7 +295,7 @@ fn tell<B>(request: &mut Request<B>, slot: &Slot, cache: &impl CachedTokens) {
         admission.queued_for(),
     );
     let extensions = request.extensions_mut();
-    // Once more, since few come with one.
+    // Built again rather than cloned for every request: few come with another's admission.
     if let Some(other) = extensions.insert(admission) {
         if let Some(admission) = slot.admission() {
             extensions.insert(admission.below(&other));
@@ -305,8 +306,8 @@ fn tell<B>(request: &mut Request<B>, slot: &Slot, cache: &impl CachedTokens) {
 const CLASS: HeaderName = HeaderName::from_static("x-policy-queue-class");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
-/// The response of the inner service, whose body takes the slot over. Nobody reads that of an answer
-/// to HEAD.
+/// The response of the inner service, whose body takes over the slot, except for a HEAD request: nobody
+/// reads the body then.
 fn admitted<B: Body>(
     mut response: Response<B>,
     slot: Slot,
@@ -314,7 +315,7 @@ fn admitted<B: Body>(
 ) -> Response<ResponseBody<B>> {
     if let Some((grant, admission)) = slot.grant().zip(slot.admission()) {
         let policy = grant.policy();
-        // A class's name is made of what a header may have.
+        // Every class name is a valid header value.
         let class = policy
             .class_header
             .then(|| HeaderValue::from_str(&grant.class().name));
@@ -326,7 +327,7 @@ fn admitted<B: Body>(
             .server_timing
             .then(|| HeaderValue::from_str(&format!("queue;dur={waited:.3}")));
         if let Some(Ok(timing)) = timing {
-            // The inner service may have timings of its own.
+            // Appended: the inner service may have timings of its own.
             response.headers_mut().append(SERVER_TIMING, timing);
         }
         response.extensions_mut().insert(admission);

@@ -1,15 +1,15 @@
-//! Reading the headers that a policy believes.
+//! Reads the headers that a policy names.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Reason;
 
-/// A header that anyone may send: what cannot be read says nothing.
+/// A header that anyone may send: one that cannot be read is ignored.
 pub(super) fn hint<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// A name set by somebody the policy trusts. An empty one is none.
+/// A name in a trusted header. An empty one counts as absent.
 pub(super) fn name<'a>(
     headers: &'a HeaderMap,
     header: &HeaderName,
@@ -18,7 +18,7 @@ pub(super) fn name<'a>(
     Ok(name.filter(|name| !name.is_empty()))
 }
 
-/// A number of tokens or milliseconds set by somebody the policy trusts.
+/// A number of tokens or milliseconds in a trusted header.
 pub(super) fn integer(headers: &HeaderMap, header: &HeaderName) -> Result<Option<u64>, Reason> {
     trusted(
         headers,
@@ -28,7 +28,7 @@ pub(super) fn integer(headers: &HeaderMap, header: &HeaderName) -> Result<Option
     )
 }
 
-/// A strict priority set by somebody the policy trusts.
+/// A strict priority in a trusted header.
 pub(super) fn tier(headers: &HeaderMap, header: &HeaderName) -> Result<Option<u32>, Reason> {
     trusted(
         headers,
@@ -38,14 +38,14 @@ pub(super) fn tier(headers: &HeaderMap, header: &HeaderName) -> Result<Option<u3
     )
 }
 
-/// A priority jump set by somebody the policy trusts.
+/// A priority jump in a trusted header.
 pub(super) fn jump(headers: &HeaderMap, header: &HeaderName) -> Result<Option<f64>, Reason> {
     trusted(headers, header, "one finite number", |text| {
         text.parse().ok().filter(|jump: &f64| jump.is_finite())
     })
 }
 
-/// Names separated by commas, which may be spread over several headers.
+/// Comma-separated names in a trusted header, which may be sent several times.
 pub(super) fn list<'a>(
     headers: &'a HeaderMap,
     header: &HeaderName,
@@ -62,7 +62,7 @@ pub(super) fn list<'a>(
     Ok(list)
 }
 
-/// A header set by somebody the policy trusts: what cannot be read is an error, not a guess.
+/// A trusted header: one that cannot be read is an error, never a guess.
 fn trusted<'a, T>(
     headers: &'a HeaderMap,
     header: &HeaderName,

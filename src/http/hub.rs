@@ -1,4 +1,4 @@
-//! What all clones of a layer, and all services made from them, have in common.
+//! What all clones of a layer, and all services made from them, share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -9,21 +9,21 @@ use crate::config::PolicyConfig;
 #[derive(Debug)]
 pub(super) struct Hub {
     current: RwLock<Arc<Core>>,
-    /// Held while the policy is replaced. Nobody is woken under it.
+    /// Held while the policy is replaced. No task is woken under it.
     reloading: Mutex<Reloading>,
 }
 
-/// What a reload has to know of the changes before it.
+/// What a reload must know about earlier changes.
 #[derive(Debug, Default)]
 pub(super) struct Reloading {
-    /// The profile in force, once one was chosen.
+    /// The profile in force, once one has been chosen.
     pub(super) profile: Option<String>,
-    /// The layer was shut down.
+    /// The layer has been shut down.
     pub(super) shut_down: bool,
 }
 
-/// The way in. Dropped with the last layer and the last service, when nobody can come any more:
-/// those who still wait are turned away then.
+/// The way in. It is dropped with the last layer or service, when no more requests can arrive; those
+/// that still wait are then turned away.
 #[derive(Debug)]
 pub(super) struct Door(Arc<Hub>);
 
@@ -48,7 +48,7 @@ impl Drop for Door {
 }
 
 impl Hub {
-    /// Ends all queues, and those that a later policy brings.
+    /// Closes all queues, including those that a later policy adds.
     pub(super) fn shut_down(&self) {
         let core = {
             let mut reloading = self.reloading();
@@ -64,7 +64,7 @@ impl Hub {
         Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The policy in force once no reload is under way.
+    /// Waits for a reload that is under way, and returns the policy then in force.
     pub(super) fn settled(&self) -> Arc<Core> {
         let _reloading = self.reloading();
         self.current()
@@ -76,7 +76,7 @@ impl Hub {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has requests come under another policy from now on.
+    /// Puts another policy in force for the requests to come.
     pub(super) fn supersede(&self, next: Arc<Core>) {
         let current = self.current.write();
         let before = std::mem::replace(&mut *current.unwrap_or_else(PoisonError::into_inner), next);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// An object under construction. Keys are written as they are.
+/// An object under construction. Keys are not escaped.
 #[derive(Debug)]
 pub(super) struct Object {
     text: String,
@@ -22,7 +22,7 @@ impl Object {
             match character {
                 '"' | '\\' => self.text.extend(['\\', character]),
                 '\u{0}'..='\u{1f}' => {
-                    // Writing to a string does not fail.
+                    // Writing to a string cannot fail.
                     let _ = write!(self.text, "\\u{:04x}", u32::from(character));
                 }
                 _ => self.text.push(character),

@@ -47,7 +47,7 @@ use crate::config::PolicyConfig;
 #[derive(Clone)]
 pub struct PolicyQueueLayer<C = NoClassifier, R = DefaultResponseForRejection, K = NoCache> {
     door: Arc<Door>,
-    /// The id of the dominion of the route.
+    /// The id of the dominion that the layer is bound to.
     bound: Option<Arc<str>>,
     classifier: C,
     respond: R,
@@ -55,7 +55,7 @@ pub struct PolicyQueueLayer<C = NoClassifier, R = DefaultResponseForRejection, K
 }
 
 impl PolicyQueueLayer {
-    /// A layer with queues and slots of its own.
+    /// Creates a layer with queues and slots of its own.
     #[must_use]
     pub fn new(config: PolicyConfig) -> Self {
         Self {
@@ -69,12 +69,15 @@ impl PolicyQueueLayer {
 }
 
 impl<C, R, K> PolicyQueueLayer<C, R, K> {
-    /// The same layer, for the requests of one route that neither a pinned worker nor their model
-    /// puts into another dominion.
+    /// Returns a clone of the layer that is bound to a dominion, for use on one route. It shares the queues
+    /// and slots of the original.
+    ///
+    /// Requests of that route go to this dominion, unless a pinned worker or their model puts them into
+    /// another one.
     ///
     /// # Errors
     ///
-    /// [`UnknownDominion`] if the policy has none of that id.
+    /// [`UnknownDominion`] if the policy has no dominion with that id.
     pub fn dominion(&self, id: &str) -> Result<Self, UnknownDominion>
     where
         C: Clone,
@@ -94,7 +97,7 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
         })
     }
 
-    /// Has each request classified by `classifier`, whose word beats extensions and headers: see
+    /// Classifies each request with `classifier`, which overrides extensions and headers: see
     /// [`Classify`](crate::Classify).
     #[must_use]
     pub fn classifier<T>(self, classifier: T) -> PolicyQueueLayer<T, R, K> {
@@ -107,7 +110,7 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
         }
     }
 
-    /// Has `respond` make the response to a request that is turned away: see
+    /// Uses `respond` to build the response to each request that is turned away: see
     /// [`ResponseForRejection`](crate::ResponseForRejection).
     #[must_use]
     pub fn on_rejection<T>(self, respond: T) -> PolicyQueueLayer<C, T, K> {
@@ -120,7 +123,7 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
         }
     }
 
-    /// Has `cache` say what workers have of a prompt already: see
+    /// Asks `cache` how much of a prompt each worker has cached: see
     /// [`CachedTokens`](crate::CachedTokens).
     #[must_use]
     pub fn cached_tokens<T>(self, cache: T) -> PolicyQueueLayer<C, R, T> {
@@ -133,9 +136,10 @@ impl<C, R, K> PolicyQueueLayer<C, R, K> {
         }
     }
 
-    /// A handle on the layer's queues, to change and to end them. It does not keep them open: once the
-    /// last layer and the last service made from it are dropped, whoever waits is answered with
-    /// `queue_unavailable`.
+    /// Returns a handle to inspect, change and close the layer's queues.
+    ///
+    /// The handle does not keep the queues open: once the last layer and the last service made from it are
+    /// dropped, requests that still wait are answered with `queue_unavailable`.
     pub fn handle(&self) -> PolicyQueueHandle {
         PolicyQueueHandle::new(Arc::clone(self.door.hub()))
     }
@@ -173,7 +177,7 @@ impl<C, R, K> fmt::Debug for PolicyQueueLayer<C, R, K> {
     }
 }
 
-/// A layer was asked for a dominion that its policy does not have.
+/// The error of [`PolicyQueueLayer::dominion`] for a dominion that the policy does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownDominion {
     id: String,

@@ -1,4 +1,4 @@
-//! The layer: Tower and http types around the pools, without any policy of their own.
+//! The layer: Tower and HTTP types around the pools. No scheduling decision is made here.
 
 mod admission;
 mod body;

@@ -1,4 +1,4 @@
-//! What a layer may keep of the bodies of parked requests.
+//! The memory that a layer may spend on the bodies of parked requests.
 
 use std::{
     collections::BTreeMap,
@@ -6,9 +6,9 @@ use std::{
     task::{Context, Waker},
 };
 
-/// The bytes read ahead by all requests of a layer, and who waits to read more.
+/// The bytes read ahead by all requests of a layer, and the readers that wait to read more.
 ///
-/// A reader may exceed it by the frame it reads, as a frame's size is known only then.
+/// A reader may exceed the limit by one frame, as a frame's size is known only once it is read.
 #[derive(Debug)]
 pub(super) struct Budget {
     state: Mutex<State>,
@@ -18,7 +18,7 @@ pub(super) struct Budget {
 struct State {
     limit: usize,
     used: usize,
-    /// Paused readers, in the order in which they came.
+    /// Paused readers, in the order in which they paused.
     paused: BTreeMap<u64, Waker>,
     next: u64,
 }
@@ -29,7 +29,7 @@ impl State {
     }
 }
 
-/// A reader's place among the paused ones; it keeps it when it is woken and finds no room.
+/// A reader's place among the paused ones. It keeps the place if it is woken and finds no room.
 #[derive(Debug, Default)]
 pub(super) struct Place(Option<u64>);
 
@@ -48,8 +48,8 @@ impl Budget {
         if self.lock().has_room() {
             return true;
         }
-        // Cloned, and the one it replaces dropped, outside the lock. What changed in between is
-        // seen below.
+        // Wakers are cloned and dropped outside the lock, as they may run foreign code. So the room is
+        // checked again below.
         let waker = cx.waker().clone();
         let mut state = self.lock();
         if state.has_room() {
@@ -63,11 +63,11 @@ impl Budget {
         false
     }
 
-    /// Changes how many bytes may be read. Those that were stay.
+    /// Changes how many bytes may be read ahead. Bytes already read stay.
     pub(super) fn set_limit(&self, limit: usize) {
         let mut state = self.lock();
         state.limit = limit;
-        // Whoever finds no room keeps its place.
+        // Readers that find no room keep their places.
         let paused = std::mem::take(&mut state.paused);
         drop(state);
         paused.into_values().for_each(Waker::wake);
@@ -79,10 +79,10 @@ impl Budget {
         state.used = state.used.saturating_add(bytes);
     }
 
-    /// Gives bytes back, and the room to the reader that waits for it longest.
+    /// Gives bytes back, and wakes the reader that has waited longest for room.
     pub(super) fn give_back(&self, bytes: usize) {
         if bytes == 0 {
-            // There is no more room than there was.
+            // No room was gained.
             return;
         }
         let mut state = self.lock();
@@ -90,7 +90,7 @@ impl Budget {
         self.wake_next(state);
     }
 
-    /// A reader that waited needs no more room: the next one may.
+    /// The reader needs no more room; if it had paused, its turn passes to the next one.
     pub(super) fn leave(&self, place: &mut Place) {
         if let Some(id) = place.0.take() {
             let mut state = self.lock();
@@ -116,7 +116,7 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes read ahead now.
+    /// Bytes currently read ahead.
     pub(super) fn used(&self) -> usize {
         self.lock().used
     }
@@ -139,7 +139,7 @@ mod tests {
         let woken: Vec<bool> = readers.iter().map(|(task, _)| task.is_woken()).collect();
         assert_eq!(woken, [true, false, false]);
 
-        // It is gone before it reads: the room is not lost.
+        // It leaves before it reads: the room is not lost.
         budget.leave(&mut readers[0].1);
         assert!(readers[1].0.is_woken());
         budget.take(1);

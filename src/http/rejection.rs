@@ -10,9 +10,9 @@ use crate::{
     trace,
 };
 
-/// That a request was turned away, and how.
+/// Describes how a request was turned away.
 ///
-/// It is also in the extensions of the response, for layers outside to read.
+/// It is also in the extensions of the response, where layers outside can read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     reason: Reason,
@@ -32,49 +32,49 @@ pub enum Reason {
         /// The dominion's id.
         dominion: Option<Arc<str>>,
     },
-    /// As many requests wait in the dominion as may.
+    /// The dominion's queue is full.
     #[non_exhaustive]
     QueueFull {
         /// The dominion's id.
         dominion: Option<Arc<str>>,
-        /// The most that may wait, in requests.
+        /// The most requests that may wait.
         max_queue: usize,
     },
-    /// As many requests of its client wait in the dominion as may.
+    /// The client already has as many requests waiting in the dominion as it is allowed.
     #[non_exhaustive]
     ClientLimit {
         /// The dominion's id.
         dominion: Option<Arc<str>>,
-        /// The most of one client that may wait, in requests.
+        /// The most requests of one client that may wait.
         max_queue_per_client: usize,
     },
-    /// As much is queued in the request's class as may be.
+    /// A queue limit of the request's class was reached.
     #[non_exhaustive]
     ClassLimit {
         /// The class's name.
         policy_class: Arc<str>,
-        /// Which of its limits.
+        /// Which limit.
         kind: LimitKind,
         /// What was queued, in requests or tokens.
         current: u64,
-        /// From where on arrivals are turned away: the policy's limit times the dominion's workers.
+        /// The amount at which arrivals are turned away: the policy's limit times the dominion's workers.
         limit: u64,
     },
-    /// The request waited as long as it may.
+    /// The request waited for the longest time allowed.
     QueueTimeout,
-    /// The queue was closed while the request waited in it, or before it came.
+    /// The queue was closed while the request waited in it, or before the request arrived.
     QueueUnavailable,
-    /// None of the workers that it may go to takes requests: the one it is pinned to, those on its
-    /// allow-list, or all that serve its model are unknown, removed, drained, overloaded, tainted or not
-    /// of the profile in force.
+    /// No worker that the request may go to takes requests. The worker that it is pinned to, or all those
+    /// on its allow-list, or all that serve its model are unknown, removed, draining, overloaded, tainted,
+    /// or not in the profile in force.
     NoEligibleWorker,
-    /// The profile in force does not have the local model that it waited for, or ran on.
+    /// The local model that the request waited for, or ran on, is not in the profile in force.
     ProfileSwitch,
-    /// `max_hold_ms` was over before the head of the response came.
+    /// `max_hold_ms` passed before the head of the response came.
     HoldTimeout,
-    /// Its body failed while it waited.
+    /// The request's body failed while the request waited.
     RequestBody,
-    /// A header that the policy trusts cannot be read.
+    /// A header that the policy trusts could not be read.
     #[non_exhaustive]
     InvalidHeader {
         /// The header's name.
@@ -90,7 +90,7 @@ impl Reason {
         self.to_code().as_str()
     }
 
-    /// What it is counted as.
+    /// The code under which it is counted.
     pub(super) fn to_code(&self) -> Code {
         self.answer().0
     }
@@ -100,7 +100,7 @@ impl Reason {
         self.answer().1
     }
 
-    /// Whether the same request may fare better later.
+    /// Whether the same request may succeed later.
     pub(super) fn worth_retrying(&self) -> bool {
         match self {
             Self::QueueRejected { .. }
@@ -135,11 +135,11 @@ impl Reason {
     }
 }
 
-/// When to come again if nobody knows better.
+/// When to retry, if there is no better estimate.
 const SOON: Duration = Duration::from_secs(1);
 
 impl Rejection {
-    /// Of a request whose class is not known.
+    /// The rejection of a request whose class is not known.
     pub(super) fn unplaced(policy: &PolicyConfig, reason: Reason) -> Self {
         let (code, _) = reason.answer();
         let own = policy.statuses.get(code.as_str()).copied();
@@ -154,8 +154,8 @@ impl Rejection {
         }
     }
 
-    /// Of a request of this class, which is an event of its span. `soon` says when it is worth sending
-    /// again, if its reason is one that the length of a queue tells about.
+    /// The rejection of a request of this class; also emits its event. `soon` estimates when to retry, and
+    /// is called only if the reason is worth a retry.
     pub(super) fn of(
         policy: &PolicyConfig,
         reason: Reason,
@@ -175,7 +175,7 @@ impl Rejection {
         }
     }
 
-    /// Why it was turned away.
+    /// Why the request was turned away.
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
@@ -190,24 +190,25 @@ impl Rejection {
         self.reason.error_type()
     }
 
-    /// The response's status: the policy's `statuses`, or else this crate's.
+    /// The response's status: from the policy's `statuses`, or else the default for the reason.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The request's class; none if it was turned away before that was known, as for a header that
-    /// cannot be read.
+    /// The request's class; `None` if the request was turned away before its class was known, for instance
+    /// because of a header that cannot be read.
     pub fn class(&self) -> Option<&str> {
         self.class.as_deref()
     }
 
-    /// The dominion that turned it away; none if it has none, or if that was not known.
+    /// The id of the dominion that turned the request away; `None` if the request has no dominion, or was
+    /// turned away before its class was known.
     pub fn dominion(&self) -> Option<&str> {
         self.dominion.as_deref()
     }
 
-    /// When the request is worth sending again, from 1 to 60 seconds, as far as the dominion's
-    /// recent past tells; none if it is not.
+    /// How long to wait before a retry, from 1 to 60 seconds, estimated from how fast the dominion drained
+    /// recently; `None` if a retry is pointless.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -219,7 +220,7 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// For layers outside that make an error of the response.
+/// For layers outside that turn the response into an error.
 impl Error for Rejection {}
 
 impl fmt::Display for Reason {

@@ -8,8 +8,7 @@ use crate::{
     pool::{Places, Pool, Switched, WakeList},
 };
 
-/// Puts a layer under another policy; the answer is what is different. Everything that is woken for it
-/// is woken once no lock is held.
+/// Puts a layer under another policy and returns what changed. Tasks are woken once no lock is held.
 pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, ChangeError> {
     let policy = Arc::new(policy);
     let mut changes = Changes::default();
@@ -24,7 +23,7 @@ pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, C
             None => None,
         };
         let selected = selected.as_ref();
-        // Nobody changes the workers of the old policy from here on.
+        // Held until the new policy is in force, so that nobody changes the old one's workers meanwhile.
         let places_before = before.places_mut();
         let (places, added) = places(&before, places_before.added(), &policy);
         let workers = |dominion: Option<usize>| -> Vec<_> {
@@ -50,7 +49,8 @@ pub(super) fn reload(hub: &Hub, policy: PolicyConfig) -> Result<PolicyChanges, C
         let dominions = dominions.collect();
         let unlimited = keep(reload(before.pool(None), None));
         let next = before.next(Arc::clone(&policy), dominions, unlimited, places);
-        // Closed below, once another policy is in force: those who come to one of them look again.
+        // Closed below, once the new policy is in force: requests that still enter one of them are
+        // tried again under it.
         changes.gone = before.gone_in(&next);
         if let Some(models) = selected {
             changes.switched = select(&next, models);
@@ -82,14 +82,14 @@ pub(super) fn selection<'a>(
     Ok(profile.models.iter().map(String::as_str).collect())
 }
 
-/// Loads these local models and no others, as far as the layer knows.
+/// Treats these local models, and no others, as loaded.
 pub(super) fn select(core: &Core, models: &HashSet<&str>) -> Vec<Switched> {
     let pools = core.pools();
     pools.map(|pool| pool.switch_profile(models)).collect()
 }
 
-/// Where the workers are under a policy, those included that were added while another was in force,
-/// unless the policy has no place for them.
+/// Where the workers are under a new policy. It keeps those that were added at run time, unless the
+/// policy has no place for them, and returns them as well.
 fn places(
     before: &Core,
     added: &[Arc<config::Worker>],
@@ -131,7 +131,7 @@ struct Changes {
     /// Dominions that the new policy does not have.
     gone: Vec<Arc<Pool>>,
     next: Option<Arc<Core>>,
-    /// What it alone still has is dropped with it, and metrics told of that.
+    /// Dropping it drops what only it still owns, which reports to metrics.
     before: Option<Arc<Core>>,
 }
 

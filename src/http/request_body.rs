@@ -1,4 +1,4 @@
-//! The request body, of which some may have been read while the request was parked.
+//! The request body, part of which may have been read while the request was parked.
 
 use std::{
     collections::VecDeque,
@@ -15,18 +15,19 @@ use pin_project_lite::pin_project;
 use super::read_ahead::{Budget, Place};
 
 pin_project! {
-    /// The request body that the inner service gets: the frames of the original one, in their order,
-    /// trailers included.
+    /// The request body that the inner service receives: the frames of the original one, in order,
+    /// including trailers.
     ///
-    /// While a request is parked its body is read ahead, up to `read_ahead_bytes` and one frame
-    /// beyond it, and at most 1024 frames. A server that reads notices when the client is gone,
-    /// which hyper does not while 8 kB or more of an HTTP/1 body lie unread. A request that starts at
+    /// While a request is parked, its body is read ahead: up to `read_ahead_bytes` plus one frame, and
+    /// at most 1024 frames. Reading lets the server notice that the client has gone away; hyper does
+    /// not notice while 8 kB or more of an HTTP/1 body are unread. The body of a request that starts at
     /// once is not read ahead.
     ///
-    /// What a client sends beyond that stays in the windows of its HTTP/2 stream and connection. With
-    /// hyper's own sizes, 1 MiB each, one such stream can take up the connection's whole window, and
-    /// the other streams of the connection cannot send until it gets a slot. So a server for large
-    /// bodies gives its connections more room than their streams can take up:
+    /// What an HTTP/2 client sends beyond that fills the flow-control windows of its stream and
+    /// connection. With hyper's defaults, 1 MiB each, one parked stream can fill the window of its
+    /// whole connection, and the connection's other streams cannot send until that stream gets a slot.
+    /// So a server that expects large bodies should give connections larger windows than their streams
+    /// can fill:
     ///
     /// ```
     /// # use hyper_util::{rt::TokioExecutor, server::conn::auto};
@@ -53,17 +54,17 @@ pin_project! {
         B: Body,
     {
         Untouched { #[pin] body: B },
-        // On the heap: it is read before the request finds its place.
+        // Boxed: it is polled before the request is pinned in its final place.
         Ahead { ahead: Box<Ahead<B>> },
     }
 }
 
-/// The most frames that are read ahead of one body. However small they are, each takes up memory.
+/// The most frames that are read ahead from one body. Each takes up memory, however small it is.
 const MAX_FRAMES: usize = 1024;
 
 type PollFrame<B> = Poll<Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>>;
 
-/// A body under way.
+/// A body that is read ahead.
 struct Ahead<B: Body> {
     body: Pin<Box<B>>,
     frames: VecDeque<Frame<B::Data>>,
@@ -102,7 +103,7 @@ impl<B: Body> RequestBody<B> {
         }
     }
 
-    /// Reads as much as there is and may be. An error is the body's end.
+    /// Reads as much as is there and fits. An error ends the body.
     pub(super) fn poll_read_ahead(&mut self, cx: &mut Context<'_>) -> Result<(), B::Error> {
         match &mut self.kind {
             Kind::Untouched { .. } => Ok(()),
@@ -110,7 +111,7 @@ impl<B: Body> RequestBody<B> {
         }
     }
 
-    /// It is not read ahead any more. If it was to be read next, another one may.
+    /// Stops reading ahead. If this body was next to read, another one may.
     pub(super) fn end_read_ahead(&mut self) {
         if let Kind::Ahead { ahead } = &mut self.kind {
             ahead.budget.leave(&mut ahead.place);
@@ -186,8 +187,8 @@ impl<B: Body> Body for RequestBody<B> {
             Kind::Untouched { body } => body.size_hint(),
             Kind::Ahead { ahead } => {
                 let buffered = ahead.buffered as u64;
-                // With trailers to come, the body's own word: a client of HTTP/1 sends them only behind
-                // a body whose length it has not told.
+                // With trailers to come, the body's own hint: an HTTP/1 client sends trailers only after
+                // a body whose length it has not declared.
                 let has_trailers = ahead.frames.back().is_some_and(Frame::is_trailers);
                 let rest = if ahead.ended && !has_trailers {
                     SizeHint::with_exact(0)
@@ -205,8 +206,8 @@ impl<B: Body> Body for RequestBody<B> {
     }
 }
 
-/// A clone has the frames that were read, and goes on reading a clone of the body: for a retry
-/// inside of the layer.
+/// A clone has the frames that were read and goes on with a clone of the body, for a retry inside the
+/// layer.
 impl<B> Clone for RequestBody<B>
 where
     B: Body + Clone,
@@ -235,7 +236,7 @@ where
         };
         let body = Box::pin(B::clone(&self.body));
         let frames = self.frames.iter().filter_map(frame).collect();
-        // Last, as a clone that panics would not give it back.
+        // Last: if one of the clones above panicked, the bytes would never be given back.
         self.budget.take(self.buffered);
         Self {
             body,

@@ -9,15 +9,16 @@ use http_body::Body;
 
 use super::{BoxError, Reason, Rejection, ResponseBody, json};
 
-/// Makes the response to a request that is turned away. Implemented for closures from
-/// `&Rejection` to `Response<B>`, where `B` is the body of the inner service's responses: in axum,
-/// `axum::body::Body`. In a `ServiceBuilder`, layers below this one that wrap bodies (tower-http's
-/// `CompressionLayer`, `TraceLayer`, ...) make it another type, and the closure does not fit; a type
-/// that implements the trait for every `B` does.
+/// Builds the response to a request that is turned away.
 ///
-/// Whoever made it, the layer adds the [`Rejection`] to the response's extensions, and the headers
-/// `x-policy-queue-reason`, `retry-after` and `retry-after-ms` where they apply and the response
-/// does not have them. To a HEAD request it gives the response without its body.
+/// Implemented for closures from `&Rejection` to `Response<B>`, where `B` is the body type of the inner
+/// service's responses: `axum::body::Body` in axum. If layers below this one in a `ServiceBuilder` wrap
+/// bodies (tower-http's `CompressionLayer`, `TraceLayer`, ...), `B` is another type and such a closure does
+/// not fit. A type that implements the trait for every `B` does.
+///
+/// Whatever builds it, the layer adds the [`Rejection`] to the response's extensions. It also adds the
+/// headers `x-policy-queue-reason`, `retry-after` and `retry-after-ms` where they apply, unless the response
+/// already has them. It answers a HEAD request without the response's body.
 ///
 /// ```
 /// use http::Response;
@@ -34,7 +35,7 @@ use super::{BoxError, Reason, Rejection, ResponseBody, json};
 /// # let _ = layer;
 /// ```
 ///
-/// The same for every body:
+/// The same for every body type:
 ///
 /// ```
 /// use bytes::Bytes;
@@ -53,7 +54,7 @@ use super::{BoxError, Reason, Rejection, ResponseBody, json};
 /// }
 /// ```
 pub trait ResponseForRejection<B> {
-    /// The response.
+    /// Builds the response.
     fn response_for_rejection(&self, rejection: &Rejection) -> Response<ResponseBody<B>>;
 }
 
@@ -66,7 +67,7 @@ where
     }
 }
 
-/// Answers with the JSON that OpenAI clients read: `{"error": {"message", "type", "code", "param"}}`.
+/// Responds with JSON as OpenAI clients read it: `{"error": {"message", "type", "code", "param"}}`.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct DefaultResponseForRejection;
@@ -85,7 +86,7 @@ impl<B> ResponseForRejection<B> for DefaultResponseForRejection {
 const REASON: HeaderName = HeaderName::from_static("x-policy-queue-reason");
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
-/// The response of the layer itself.
+/// The layer's own response to a request that is turned away.
 pub(super) fn turned_away<B>(
     rejection: Rejection,
     respond: &impl ResponseForRejection<B>,
@@ -105,8 +106,8 @@ pub(super) fn turned_away<B>(
     response
 }
 
-/// The same in answer to HEAD. Servers of HTTP/2 send whatever body there is, and clients take the
-/// response for broken then.
+/// The same response to a HEAD request. HTTP/2 servers would send the body, and clients would then treat
+/// the response as malformed.
 pub(super) fn without_body<B>(response: Response<ResponseBody<B>>) -> Response<ResponseBody<B>>
 where
     B: Body<Data = Bytes>,

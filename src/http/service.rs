@@ -1,4 +1,4 @@
-//! The service that the layer makes.
+//! The service that the layer produces.
 
 use std::{
     fmt,
@@ -21,21 +21,21 @@ use super::{
     slot::Slot,
 };
 
-/// Admits requests to the inner service by the policy: see [`PolicyQueueLayer`].
+/// Admits requests to the inner service according to the policy: see [`PolicyQueueLayer`].
 ///
 /// It is always ready and reserves nothing: a request queues inside its response future, which
-/// drives its own clone of the inner service to readiness once it was granted a slot. (To hold
-/// on to an inner service's readiness while waiting would take places of a `Buffer` or permits of
-/// a `ConcurrencyLimit` below from those who could use them.)
+/// drives its own clone of the inner service to readiness once it has been granted a slot. (Holding
+/// the inner service's readiness while waiting would keep places of a `Buffer` or permits of a
+/// `ConcurrencyLimit` below from requests that could use them.)
 ///
 /// [`PolicyQueueLayer`]: crate::PolicyQueueLayer
 #[derive(Clone)]
 pub struct PolicyQueue<S, C = NoClassifier, R = DefaultResponseForRejection, K = NoCache> {
     inner: S,
     door: Arc<Door>,
-    /// The policy in force when a request last came.
+    /// The policy in force when a request last arrived.
     core: Arc<Core>,
-    /// The id of the dominion of the route.
+    /// The id of the dominion that the route is bound to.
     bound: Option<Arc<str>>,
     /// That dominion under `core`.
     route: Route,
@@ -66,7 +66,7 @@ impl<S, C, R, K> PolicyQueue<S, C, R, K> {
         }
     }
 
-    /// Goes over to another policy.
+    /// Switches to another policy.
     fn follow(&mut self, core: Arc<Core>) {
         self.core = core;
         self.route = self.core.route(self.bound.as_deref());
@@ -110,7 +110,7 @@ where
         if self.core.is_superseded() {
             self.follow(self.door.hub().current());
         }
-        // Decided now, not at the first poll: requests arrive in the order in which they are called.
+        // Decided here, not at the first poll: requests arrive in the order of their calls.
         let entered = if self.core.bypasses(&request) {
             Ok(Entered::Go(Slot::None))
         } else {
@@ -119,7 +119,7 @@ where
                 match self.core.enter(&request, &said, &self.cache, self.route) {
                     Ok(entered) => break Ok(entered),
                     Err(NotEntered::Rejected(rejection)) => break Err(rejection),
-                    // Its pools may be under the next policy before that is in force.
+                    // The pools may follow the next policy before it is in force.
                     Err(NotEntered::Superseded) => self.follow(self.door.hub().settled()),
                 }
             }
@@ -136,7 +136,7 @@ where
     }
 }
 
-// By hand: a classifier that is a closure has no `Debug`, and a whole policy is no help.
+// Not derived: closures have no `Debug`, and a dump of the whole policy is no help.
 impl<S: fmt::Debug, C, R, K> fmt::Debug for PolicyQueue<S, C, R, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PolicyQueue")

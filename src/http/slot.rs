@@ -13,18 +13,18 @@ use crate::{
     pool::{Grant, Permit, Prefill, Revoked, Share, Stage, Visit},
 };
 
-/// The claim of a running request.
+/// What a running request holds.
 #[derive(Debug)]
 pub(super) enum Slot {
     /// Its own permit.
     Own(Permit),
-    /// A share of its parent's: it was sent, with the parent's extensions, by a handler that runs
-    /// under the same dominion, and must not wait for the slot that the handler has. With its
-    /// place at another worker than its parent's, if it is at one, which it leaves before the slot.
+    /// A share of its parent's slot. The request was sent, with the parent's extensions, by a handler that
+    /// runs in the same dominion, and must not wait for the slot that the handler holds. If it runs on
+    /// another worker than the slot's, it has a visit there, which is dropped before the share.
     Parents(Option<Box<Visit>>, Share),
-    /// Its prefill: the slot went back with the head.
+    /// Only its prefill: the slot was released with the head of the response.
     Prefill(Prefill),
-    /// Nothing: it bypasses the policy, or all was given back.
+    /// Nothing: the request bypasses the policy, or everything has been released.
     None,
 }
 
@@ -38,7 +38,7 @@ impl Slot {
         }
     }
 
-    /// What its request is told.
+    /// What the request is told about its admission.
     pub(super) fn admission(&self) -> Option<Admission> {
         let grant = Arc::clone(self.grant()?);
         Some(match self {
@@ -50,7 +50,8 @@ impl Slot {
         })
     }
 
-    /// Ready once the slot was taken back, or its worker's model unloaded; whoever runs under it must stop then.
+    /// Ready once the slot has been revoked, or the worker's model unloaded. Whatever runs under the slot
+    /// must then stop.
     #[inline]
     pub(super) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<(Revoked, &Grant)> {
         match self {
@@ -66,7 +67,7 @@ impl Slot {
         }
     }
 
-    /// The request has come this far.
+    /// Records that the request has reached this stage.
     #[inline]
     pub(super) fn reach(&self, stage: Stage) {
         if let Self::Own(permit) = self {
@@ -74,7 +75,7 @@ impl Slot {
         }
     }
 
-    /// Runs what the request is for. If that panics the request has failed, also where the panic is
+    /// Runs a piece of the request's work. If it panics, the request has failed, even if the panic is
     /// caught before the slot is dropped.
     pub(super) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         struct Failing<'a> {
@@ -97,13 +98,13 @@ impl Slot {
         done
     }
 
-    /// The response is over, at this stage.
+    /// Ends the response at this stage, and lets go of the slot.
     pub(super) fn end(&mut self, stage: Stage) {
         self.reach(stage);
         *self = Self::None;
     }
 
-    /// The head of the response came; the answer is what is left to hold.
+    /// Takes note of the response's head, and returns what is still to be held.
     pub(super) fn after_head(self) -> Self {
         let permit = match self {
             Self::Own(permit) => permit,
@@ -131,7 +132,7 @@ impl Slot {
         }
     }
 
-    /// Bytes of the response came.
+    /// Takes note of bytes of the response.
     #[inline]
     pub(super) fn read_output(&mut self, bytes: &[u8]) {
         if let Self::Own(permit) = self {
@@ -139,7 +140,7 @@ impl Slot {
         }
     }
 
-    /// A data frame of the response came.
+    /// Takes note of a data frame of the response.
     pub(super) fn after_data(&mut self) {
         let over = match self {
             Self::Own(permit) => {
@@ -162,7 +163,7 @@ impl Slot {
     }
 }
 
-/// Why a response body ended early: its slot was taken back.
+/// The error of a response body that ended early because its slot was revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRevoked {
     revoked: Revoked,
@@ -173,8 +174,8 @@ impl SlotRevoked {
         Self { revoked }
     }
 
-    /// True if the profile in force does not have its local model any more; otherwise it held its
-    /// slot for as long as its class may.
+    /// True if the request's local model is not in the profile in force any more. Otherwise, the request
+    /// held its slot for as long as its class allows (`max_hold_ms`).
     pub fn is_profile_switch(&self) -> bool {
         self.revoked == Revoked::ProfileSwitch
     }

@@ -1,4 +1,4 @@
-//! What a layer looks like at one moment.
+//! The state of a layer at one moment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,49 +9,49 @@ use super::Rejection;
 use crate::PolicyQueueHandle;
 use crate::pool::{Code, DominionSnapshot, Rejected, UnplacedMeter};
 
-/// Requests of each kind that a snapshot lists for each dominion.
+/// The most requests that a snapshot lists for each dominion, of the dispatchable and of the blocked ones.
 pub(super) const WAITERS: usize = 100;
 
-/// A layer at one moment: see [`PolicyQueueHandle::snapshot`].
+/// The state of a layer at one moment: see [`PolicyQueueHandle::snapshot`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The dominions in the order of the policy, and last the place of requests without one.
+    /// The dominions in the order of the policy, then an entry for requests without one.
     pub dominions: Vec<DominionSnapshot>,
-    /// What the layer has in hand, all dominions together.
+    /// The resources in use, in all dominions together.
     pub usage: Usage,
-    /// What became of requests that are not counted in a class.
+    /// What became of requests that are not counted in any class.
     pub unplaced: Unplaced,
 }
 
-/// Requests that came to no class.
+/// Requests that are not counted in any class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Unplaced {
-    /// They were turned away before their class was known: a header that cannot be read, a worker
-    /// that there is not, a route to a dominion that is gone.
+    /// Requests that were turned away before their class was known: because of a header that cannot be
+    /// read, a worker that does not exist, or a route bound to a dominion that was removed.
     pub rejected: Rejected,
-    /// The policy does not concern them: see the key `bypass`.
+    /// Requests that bypassed the policy: see the key `bypass`.
     pub bypassed: u64,
-    /// They ran on the slot of the request that sent them: see [`Admission`](crate::Admission).
+    /// Requests that ran on their parent's slot: see [`Admission`](crate::Admission).
     pub nested: u64,
 }
 
-/// What a layer has in hand: see [`PolicyQueueHandle::usage`].
+/// The resources that a layer has in use: see [`PolicyQueueHandle::usage`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Requests that have a slot, those without a dominion included.
+    /// Requests that hold a slot, including those without a dominion.
     pub slots_in_use: usize,
-    /// Requests that are parked.
+    /// Requests that wait in a queue.
     pub waiting: usize,
-    /// Uncached tokens of the requests whose first byte has not come.
+    /// Uncached tokens of the requests whose first response byte has not come.
     pub prefill_tokens: u64,
-    /// Bytes of request bodies that were read ahead and not yet handed on.
+    /// Bytes of request bodies that were read ahead and not yet passed on.
     pub read_ahead_bytes: usize,
 }
 
-/// Counts the requests that come to no class.
+/// Counts the requests that are not counted in any class.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
     /// By code.
