@@ -1,4 +1,4 @@
-//! A prompt's beginning, made comparable.
+//! Hashes of a prompt's beginning, to compare prompts by.
 
 use std::{
     hash::{DefaultHasher, Hasher},
@@ -7,32 +7,33 @@ use std::{
 
 use super::{Part, Prompt};
 
-/// Bytes of canonical text in a block.
+/// The size of a block, in bytes of canonical text.
 const BLOCK_BYTES: usize = 256;
 
-/// Blocks of 8 MiB of text, in 256 KiB of hashes. What a prompt has beyond is not hashed.
+/// Enough for 8 MiB of text, at 256 KiB of hashes. The rest of a longer prompt is not hashed.
 const MAX_BLOCKS: usize = 8 * 1024 * 1024 / BLOCK_BYTES;
 
-/// No byte of UTF-8, so no text can look like two parts.
+/// Not a byte of UTF-8, so that no text can look like two parts.
 const SEPARATOR: u8 = 0xff;
 
-/// The hashes of a prompt's beginnings, of one block, of two, and so on: prompts for the same model
-/// have as many equal hashes as they have equal blocks in the beginning.
+/// The hashes of a prompt's prefixes: of its first block, its first two blocks, and so on. Two prompts for
+/// the same model share as many hashes as they share blocks from the beginning.
 ///
-/// A layer inside finds it in the request's extensions. A block is 256 bytes of the prompt's canonical
-/// text: its [parts](Part) in order, roles included, with texts as they read, JSON as it is written,
-/// and a digest of images and sound. A last block that is not full has no hash. So a conversation
-/// that goes on has all hashes that it had, then further ones. At most 32,768 blocks, 8 MiB, are
-/// hashed.
+/// Layers inside find it in the request's extensions.
 ///
-/// Not for security: the hash is fast, 64 bits long and without a secret, so whoever wants two prompts
-/// to look alike can have that. Nothing but an estimate of what a cache holds should hang on it. The
-/// hashes are those of this process: another build may have others.
+/// A block is 256 bytes of the prompt's canonical text: its [parts](Part) in order, including roles, with
+/// text unescaped, JSON as written, and a digest in place of images and audio. An incomplete last block has
+/// no hash. So as a conversation goes on, it keeps all its hashes and adds further ones. At most 32,768
+/// blocks (8 MiB) are hashed.
+///
+/// The hashes are not for security: they are fast, 64 bits long and use no secret, so anyone can craft two
+/// prompts that look alike. Use them for nothing but estimates of what a cache holds. They are valid in this
+/// process only: another build may compute different ones.
 ///
 /// ```
 /// use tower_policy_queue::openai::PromptBlocks;
 ///
-/// /// Tokens of `this` that whoever has seen `earlier` has cached.
+/// /// Tokens of `this` that a worker has cached once it has seen `earlier`.
 /// fn cached_tokens(this: &PromptBlocks, earlier: &PromptBlocks) -> u64 {
 ///     let pairs = this.hashes().iter().zip(earlier.hashes());
 ///     let equal = pairs.take_while(|(this, earlier)| this == earlier).count();
@@ -57,13 +58,13 @@ impl PromptBlocks {
         }
     }
 
-    /// The hashes. The one at `n` is of the first `n + 1` blocks.
+    /// The hashes. The one at index `n` is that of the first `n + 1` blocks.
     pub fn hashes(&self) -> &[u64] {
         &self.hashes
     }
 
-    /// A block's share of the prompt's tokens, rounded down: all blocks together never have more
-    /// than the whole prompt.
+    /// A block's share of the prompt's tokens, rounded down, so that all blocks together never have more
+    /// tokens than the prompt.
     pub fn tokens_per_block(&self) -> u64 {
         self.tokens_per_block
     }
@@ -72,16 +73,16 @@ impl PromptBlocks {
 /// Blocks under construction.
 struct Blocks {
     hasher: DefaultHasher,
-    /// The block that is not full. A hasher need not care where one write ends and the next
-    /// begins, but does not promise so.
+    /// The incomplete block. Hashed only when full: a hasher does not promise that the boundaries between
+    /// writes do not matter.
     block: Vec<u8>,
     hashes: Vec<u64>,
-    /// Of the whole prompt.
+    /// The length of the whole prompt.
     bytes: u64,
 }
 
 impl Blocks {
-    /// Each model has a cache of its own.
+    /// Starts with the model, as each model has a cache of its own.
     fn of_model(model: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         hasher.write(model.as_bytes());
@@ -134,7 +135,7 @@ impl Blocks {
     }
 }
 
-/// Stands for bytes that have nothing to do with the tokens they become.
+/// Stands for data whose length has nothing to do with the tokens that it becomes.
 fn digest(bytes: &str) -> [u8; 8] {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes.as_bytes());

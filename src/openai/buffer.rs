@@ -13,14 +13,14 @@ use super::UnreadableBody;
 
 /// What has been read of a body.
 ///
-/// The frames become one piece of memory: the JSON must be, and a client that sends byte by byte
-/// would otherwise have each of them cost the layer a hundred.
+/// The frames are joined into one piece of memory: JSON is parsed from one, and kept apart, the frames of
+/// a client that sends byte by byte would take a hundred times as much.
 #[derive(Debug)]
 pub(super) struct Buffer {
     limit: usize,
-    /// The first frame, which most often is all there is, and is not copied then.
+    /// The first frame. Mostly it is the only one, and is then never copied.
     first: Bytes,
-    /// Instead of it, once there is a second one: all of them.
+    /// All frames, once there is a second one; `first` is then empty.
     joined: Vec<u8>,
     trailers: Option<HeaderMap>,
 }
@@ -44,12 +44,12 @@ impl Buffer {
     where
         B: Body<Data = Bytes>,
     {
-        // Whoever says that it is longer does not get to send it.
+        // A body that is announced as too long is not read at all.
         let announced = body.size_hint().lower();
         if announced > self.room() as u64 {
             return Poll::Ready(Err(self.too_large()));
         }
-        // Who has said that it is over need not be asked again, and may not answer.
+        // A body that has ended need not be polled again, and may not answer.
         while !body.is_end_stream() {
             let frame = match ready!(body.as_mut().poll_frame(cx)) {
                 Some(Ok(frame)) => frame,
@@ -71,7 +71,7 @@ impl Buffer {
         let data = if self.joined.is_empty() {
             self.first
         } else {
-            // Without what the vector has to spare: the request may wait for long.
+            // Boxed first to drop the vector's spare capacity: the request may wait for long.
             Bytes::from(self.joined.into_boxed_slice())
         };
         (data, self.trailers)

@@ -4,11 +4,11 @@ use std::num::NonZeroU32;
 
 use super::{Part, Prompt};
 
-/// Counts the tokens of a prompt, or guesses. Implemented for closures from `&Prompt` to `u64`.
+/// Counts or estimates the tokens of a prompt. Implemented for closures from `&Prompt` to `u64`.
 ///
-/// It runs once for each request that is read, on the task that serves it, before the request
-/// queues; not when a layer outside has said the number already. One that takes long, as
-/// tokenizers do on long prompts, keeps a thread of the runtime busy.
+/// It runs once for each request that is read, on the request's task, before the request queues. It does
+/// not run if a layer outside has already set the number. A slow one, such as a tokenizer on a long prompt,
+/// blocks a thread of the runtime.
 ///
 /// ```
 /// use tower_policy_queue::openai::{EstimateTokens, OpenAiHintsLayer, Part, Prompt};
@@ -29,7 +29,7 @@ use super::{Part, Prompt};
 /// # let _ = layer;
 /// ```
 pub trait EstimateTokens {
-    /// The length of the prompt in tokens.
+    /// Returns the length of the prompt in tokens.
     fn estimate_tokens(&self, prompt: &Prompt<'_>) -> u64;
 }
 
@@ -42,20 +42,20 @@ where
     }
 }
 
-/// The estimator of a layer that was given none: as many bytes of text are a token, 4 by default,
-/// and what is not text has a price of its own.
+/// Estimates tokens from the length of the text, 4 bytes a token by default. What is not text has a price
+/// of its own. The default estimator of a layer.
 ///
 /// | part | tokens | why |
 /// |---|---|---|
-/// | text | bytes / 4, rounded up for each | what English is with common tokenizers; other languages and code have more tokens per letter, but also more bytes |
+/// | text | bytes / 4, each text rounded up | what common tokenizers need for English; other languages and code have more tokens per letter, but also more bytes |
 /// | a message | 4 | chat templates put its role and two or three delimiters around it |
 /// | tools, calls, unknown JSON | bytes / 4 as written | templates print them as JSON |
 /// | a token id | 1 | |
-/// | an image | 765, or 85 with `detail: low` | 1024 × 1024 pixels as GPT-4o counts them; open models have 256 to 1600 for one image |
-/// | sound | base64 bytes / 1024, of `wav` / 4096, rounded up | about 10 tokens a second of speech, at 64 kbit/s and as 16-bit samples at 16 kHz |
+/// | an image | 765, or 85 with `detail: low` | what GPT-4o counts for 1024 × 1024 pixels; open models need 256 to 1600 for an image |
+/// | audio | base64 bytes / 1024, or / 4096 for `wav`, rounded up | about 10 tokens a second of speech, at 64 kbit/s or as 16-bit samples at 16 kHz |
 ///
-/// The bytes of an image do not matter: most of them are base64, which a server turns into pixels
-/// before it turns those into tokens. Files and videos are unknown JSON, so their bytes do.
+/// The size of an image in bytes does not matter: the server decodes it to pixels before it turns those
+/// into tokens. Files and videos count as unknown JSON, so their bytes do matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BytesPerToken {
     bytes: NonZeroU32,
@@ -68,8 +68,8 @@ const BASE64_BYTES_PER_AUDIO_TOKEN: u64 = 1024;
 const BASE64_BYTES_PER_WAV_TOKEN: u64 = 4096;
 
 impl BytesPerToken {
-    /// As many bytes of text are a token: less than 4 for languages and code that the model's
-    /// tokenizer does not know well.
+    /// Counts a token for every `bytes` bytes of text. Use less than 4 for languages and code that the
+    /// model's tokenizer does not know well.
     #[must_use]
     pub const fn new(bytes: NonZeroU32) -> Self {
         Self { bytes }

@@ -1,4 +1,4 @@
-//! The way of a request from its first byte to the inner service.
+//! The path of a request from its first byte to the inner service.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ use super::{
 };
 
 pin_project! {
-    /// The response of [`OpenAiHints`](super::OpenAiHints).
+    /// The response future of [`OpenAiHints`](super::OpenAiHints).
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, E, ReqBody>
     where
@@ -35,7 +35,7 @@ pin_project! {
     #[project = StateProj]
     #[project_replace = StateOwned]
     enum State<S, E, B, F> {
-        // The client sends the body.
+        // The body is being received.
         Reading { #[pin] body: B, buffer: Buffer, head: Box<Head<S, E>> },
         // Waits for the inner service to be ready.
         Ready { service: S, request: Request<RequestBody<B>> },
@@ -45,8 +45,8 @@ pin_project! {
     }
 }
 
-/// All of a request but its body, and what becomes of it. On the heap: a request spends little time
-/// with it, and its future is as large as its largest state for all of its time.
+/// A request without its body, and what is needed to pass it on. Boxed: reading is short, but a future is
+/// always as large as its largest state.
 struct Head<S, E> {
     service: S,
     parts: Parts,
@@ -58,7 +58,7 @@ impl<S, E, ReqBody> ResponseFuture<S, E, ReqBody>
 where
     S: Service<Request<RequestBody<ReqBody>>>,
 {
-    /// The body is read first.
+    /// Reads the body before the request goes on.
     pub(super) fn reading(
         service: S,
         request: Request<ReqBody>,
@@ -78,7 +78,7 @@ where
         }
     }
 
-    /// The request goes on as it is.
+    /// Passes the request on as it is.
     pub(super) fn passing(service: S, request: Request<ReqBody>) -> Self {
         let request = request.map(RequestBody::untouched);
         Self {
@@ -98,7 +98,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
         loop {
-            // Each state is polled in place until it is over, then left for good.
+            // Each state is polled in place until it is over, and then taken out.
             let over: Result<(), UnreadableBody> = match state.as_mut().project() {
                 StateProj::Reading { body, buffer, .. } => ready!(buffer.poll_fill(body, cx)),
                 StateProj::Ready { service, .. } => match ready!(service.poll_ready(cx)) {
@@ -136,7 +136,7 @@ where
 }
 
 impl<S, E: EstimateTokens> Head<S, E> {
-    /// The whole body is there.
+    /// Reads the complete body.
     fn read<B, F>(self, buffer: Buffer) -> Result<State<S, E, B, F>, UnreadableBody> {
         let Self {
             service,

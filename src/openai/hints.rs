@@ -1,18 +1,18 @@
-//! What is handed on.
+//! The hints that are attached to a request.
 
 use http::Extensions;
 
 use super::{EstimateTokens, Operation, Prompt, PromptBlocks, UnreadableBody};
 use crate::QueueHints;
 
-/// What of the hints of a request a body said.
+/// Which of a request's hints come from its body.
 #[derive(Clone, Copy)]
 struct Read {
     model: bool,
     tokens: bool,
 }
 
-/// Reads a body, and adds what it says to what layers outside have said. Theirs is kept.
+/// Reads a body, and adds what it says to the hints. Those of layers outside are kept.
 pub(super) fn attach<E: EstimateTokens>(
     extensions: &mut Extensions,
     operation: Operation,
@@ -39,8 +39,8 @@ pub(super) fn attach<E: EstimateTokens>(
     Ok(())
 }
 
-/// Takes back what another body said: a request that a handler sends on with the extensions of its own
-/// has a body that says something else, or nothing.
+/// Removes the hints of another body. A request that a handler sends with the extensions of its own
+/// request has a different body.
 pub(super) fn forget(extensions: &mut Extensions) {
     let Some(read) = extensions.remove::<Read>() else {
         return;

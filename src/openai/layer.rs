@@ -15,7 +15,7 @@ pub(super) struct Settings<E> {
     pub(super) max_body_bytes: usize,
 }
 
-/// Reads the model and the prompt's length out of OpenAI requests, for a
+/// Reads the model and the prompt's length from OpenAI requests, for a
 /// [`PolicyQueueLayer`](crate::PolicyQueueLayer) inside: see the [module](crate::openai).
 ///
 /// ```
@@ -29,7 +29,7 @@ pub struct OpenAiHintsLayer<E = BytesPerToken> {
 }
 
 impl OpenAiHintsLayer {
-    /// A layer that reads up to 8 MiB of a body, and counts tokens by [`BytesPerToken`].
+    /// Creates a layer that reads bodies of up to 8 MiB, and estimates tokens by [`BytesPerToken`].
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -42,18 +42,18 @@ impl OpenAiHintsLayer {
 }
 
 impl<E> OpenAiHintsLayer<E> {
-    /// The longest body that is read; a longer one is answered with 413. The default is 8 MiB.
+    /// Sets the longest body that is read; a longer one is answered with 413. The default is 8 MiB.
     ///
-    /// Each request may have as much in memory from its arrival to its end, and twice that while
-    /// it is read.
+    /// Each request may take that much memory from its arrival to its end, and twice that while its body
+    /// is read.
     #[must_use]
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_body_bytes = bytes;
         self
     }
 
-    /// Has `estimator` count the tokens: see [`EstimateTokens`](super::EstimateTokens). All clones of
-    /// the layer share it.
+    /// Counts tokens with `estimator`: see [`EstimateTokens`](super::EstimateTokens). All clones of the
+    /// layer share it.
     #[must_use]
     pub fn estimator<T>(self, estimator: T) -> OpenAiHintsLayer<T> {
         OpenAiHintsLayer {
@@ -87,7 +87,7 @@ impl<E> Clone for OpenAiHintsLayer<E> {
     }
 }
 
-// By hand: an estimator is shared, so it need not be `Clone`.
+// Not derived: the estimator is shared, so it need not be `Clone`.
 impl<E> Clone for Settings<E> {
     fn clone(&self) -> Self {
         Self {

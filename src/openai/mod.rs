@@ -1,9 +1,9 @@
-//! OpenAI requests understood, so that the policy's terms need no header.
+//! Reads the model and the prompt's length from OpenAI requests, so that no header has to carry them.
 //!
-//! An [`OpenAiHintsLayer`] goes outside of a [`PolicyQueueLayer`](crate::PolicyQueueLayer). It reads
-//! the JSON body of a request and says in the request's extensions what it found: the `model` and the
-//! prompt's length in tokens as [`QueueHints`](crate::QueueHints), and the prompt's beginning as
-//! [`PromptBlocks`]. The inner service gets the same bytes, headers and trailers.
+//! An [`OpenAiHintsLayer`] goes outside a [`PolicyQueueLayer`](crate::PolicyQueueLayer). It reads the JSON
+//! body of a request and puts what it finds into the request's extensions: the `model` and the prompt's
+//! length in tokens as [`QueueHints`](crate::QueueHints), and hashes of the prompt's beginning as
+//! [`PromptBlocks`]. The inner service receives the same bytes, headers and trailers.
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -48,57 +48,60 @@
 //! # Which requests are read
 //!
 //! `POST` requests whose path ends with `/chat/completions`, `/completions`, `/embeddings` or
-//! `/responses`, escaped or not, whose `content-type` is JSON or absent, and whose `content-encoding`
-//! is `identity` or absent. All others go on untouched and unread, without hints: the layer does not
-//! decompress. A server behind that takes compressed bodies, or JSON under another type, will get some
-//! that the policy knows only by their headers; where that matters, turn them away outside.
+//! `/responses`, percent-encoded or not, whose `content-type` is JSON or absent, and whose
+//! `content-encoding` is `identity` or absent. All others are passed on untouched, without hints: the
+//! layer does not decompress. If the server behind accepts compressed bodies, or JSON under another content
+//! type, the policy knows such requests only by their headers; where that matters, turn them away outside.
 //!
 //! | request | prompt |
 //! |---|---|
-//! | chat completions | `tools`, `functions`, `messages`: contents, refusals, calls of tools |
+//! | chat completions | `tools`, `functions`, `messages`: contents, refusals, tool calls |
 //! | completions | `prompt`, `suffix` |
 //! | embeddings | `input` |
 //! | responses | `instructions`, `tools`, `input` |
 //!
-//! Prompts and inputs may be texts, token ids, or arrays of either; the parts of an array count as one
-//! prompt. What has a shape unknown here goes on all the same, as the server is the one to judge, and
-//! counts as the JSON that it is. What is not in the request is not counted: a
-//! `previous_response_id`, or what a `file_id` stands for.
+//! Prompts and inputs may be texts, token ids, or arrays of either; the elements of an array count as one
+//! prompt. Anything of an unknown shape is passed on all the same, for the server to judge, and counted as
+//! the JSON that it is. What is not in the request is not counted: the conversation behind a
+//! `previous_response_id`, or the file behind a `file_id`.
 //!
-//! How many tokens that is, an [`EstimateTokens`] says; by default [`BytesPerToken`].
+//! The tokens are counted by an [`EstimateTokens`]; by default, [`BytesPerToken`] estimates them.
 //!
-//! # What wins
+//! # Precedence
 //!
-//! Fields of `QueueHints` that a layer outside has set are kept: it may have counted with a tokenizer,
-//! or have authenticated the request for one model. What this layer says wins over headers of the same
-//! meaning that the policy believes (`headers: {model, raw_isl_tokens}`), and a
-//! [classifier](crate::PolicyQueueLayer::classifier) over both. What this layer has said of one request
-//! is taken out of those that its handler sends through it with the same extensions.
+//! Fields of `QueueHints` that a layer outside has set are kept: it may have counted with a tokenizer, or
+//! authenticated the request for one model. The hints of this layer override the corresponding headers of
+//! the policy (`headers: {model, raw_isl_tokens}`), and a
+//! [classifier](crate::PolicyQueueLayer::classifier) overrides both. If a handler sends another request
+//! through this layer with the extensions of its own, the hints that this layer added are removed first.
 //!
 //! # What it answers itself
 //!
-//! In the form that OpenAI clients read, and as [`UnreadableBody`] in the response's extensions:
+//! It responds in the format that OpenAI clients read, with an [`UnreadableBody`] in the response's
+//! extensions:
 //!
 //! | cause | status | code |
 //! |---|---|---|
 //! | the body is longer than [`max_body_bytes`](OpenAiHintsLayer::max_body_bytes) | 413 | `request_too_large` |
-//! | it is no JSON, no object, or has a field twice that is read here | 400 | `invalid_json` |
+//! | it is not JSON, not an object, or repeats a field that is read here | 400 | `invalid_json` |
 //! | it fails before its end | 400 | `request_body_error` |
 //!
-//! A `content-length` beyond the limit is enough for a 413; the body is not read then.
+//! A `content-length` beyond the limit is enough for a 413; the body is then not read.
 //!
 //! # What it costs
 //!
-//! **A whole prompt is in memory before its request queues**, and until the inner service has taken
-//! it. No queue bounds how many requests are read at a time, so the memory is the number of requests
-//! that come in times `max_body_bytes`, and twice that in the worst case for those still being read.
-//! Where clients are not trusted, bound the connections or put a concurrency limit outside, or keep
-//! the limit low. A slow client holds its part, but no slot and no place in a queue: requests arrive in
-//! the order in which their bodies are complete. For the time a body may take, put a timeout outside.
+//! **A whole prompt is in memory before its request queues**, and until the inner service has taken it. No
+//! queue bounds how many requests are read at a time. So the memory is the number of concurrent requests
+//! times `max_body_bytes`, and in the worst case twice that for those still being read. If clients are not
+//! trusted, bound the connections, put a concurrency limit outside, or keep `max_body_bytes` low.
 //!
-//! Reading takes time linear in the length of the body, whatever is in it, and happens at once, on the
-//! task of the request: a few milliseconds for half a megabyte of text, but up to a second for 8 MiB
-//! of nothing but tiny parts. Where clients are not trusted, that is a reason for a low limit too.
+//! A slow client holds its share of that memory, but no slot and no place in a queue: requests arrive at the
+//! queue in the order in which their bodies are complete. To bound the time that a body may take, put a
+//! timeout outside.
+//!
+//! Parsing takes time linear in the length of the body, whatever is in it, and runs in one go on the task of
+//! the request: a few milliseconds for half a megabyte of text, but up to a second for 8 MiB of nothing but
+//! tiny parts. If clients are not trusted, that is another reason for a low limit.
 
 mod blocks;
 mod buffer;

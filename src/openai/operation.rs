@@ -7,7 +7,7 @@ use http::{
     header::{CONTENT_ENCODING, CONTENT_TYPE},
 };
 
-/// What a request asks the server to do, which tells where its prompt is.
+/// What a request asks the server to do. It determines where the prompt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     ChatCompletions,
@@ -17,7 +17,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// None if the request is not to be read.
+    /// `None` if the request is not to be read.
     pub(super) fn of<B>(request: &Request<B>) -> Option<Self> {
         if request.method() != Method::POST {
             return None;
@@ -28,8 +28,8 @@ impl Operation {
     }
 
     fn of_path(path: &str) -> Option<Self> {
-        // Some servers take escapes for what they stand for, and a slash more at the end, or anywhere:
-        // none must be a way around the policy.
+        // Some servers decode escapes, and ignore extra slashes at the end or anywhere. None of that may be
+        // a way around the policy.
         let path = unescaped(path);
         let mut segments = path
             .strip_prefix('/')?
@@ -45,7 +45,7 @@ impl Operation {
     }
 }
 
-/// The path with its escapes of ASCII undone.
+/// The path with its escaped ASCII characters decoded.
 fn unescaped(path: &str) -> Cow<'_, str> {
     let mut pieces = path.split('%');
     let first = pieces.next().unwrap_or_default();
@@ -66,7 +66,7 @@ fn unescaped(path: &str) -> Cow<'_, str> {
     plain.into()
 }
 
-/// The type says JSON, or nothing.
+/// True if the content type is JSON or absent.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE) else {
         return true;
@@ -76,7 +76,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence == "application/json" || essence.ends_with("+json")
 }
 
-/// The bytes are the JSON itself.
+/// True if the body is not compressed.
 fn is_plain(headers: &HeaderMap) -> bool {
     headers
         .get_all(CONTENT_ENCODING)

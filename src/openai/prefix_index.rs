@@ -1,4 +1,4 @@
-//! Which worker has seen the beginning of a prompt.
+//! Remembers which worker has seen the beginning of a prompt.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,25 +11,35 @@ use http::Request;
 use super::PromptBlocks;
 use crate::CachedTokens;
 
-/// Blocks that are remembered of each worker unless the index says otherwise: 16 MiB of prompts.
+/// The blocks that are remembered for each worker by default: 16 MiB of prompts.
 const BLOCKS_PER_WORKER: usize = 65_536;
 
-/// Workers that are remembered; the policy names them, so more are rare.
+/// The most workers that are remembered. The policy names the workers, so more are rare.
 const MAX_WORKERS: usize = 4_096;
 
-/// Remembers which prompts each worker was given, by their [`PromptBlocks`], so that a conversation
-/// that goes on costs only what is new, and goes to the worker that knows the rest: unless that is busy
-/// for the class, however loaded it is. So give classes a `prefill_busy_threshold`, above all where
-/// requests share a system prompt, which the first worker that had it would be preferred for.
+/// Remembers which prompts each worker was given, by their [`PromptBlocks`].
 ///
-/// It guesses what a server's own prefix cache holds: all blocks of a prompt that was dispatched to
-/// it, until others took their place, the least recently used first. Its memory is bounded: about
-/// 100 bytes for each block that is remembered, so 6.5 MB for each worker at most by default. The
-/// layer asks it for each request and each worker that the request may go to, a look-up for each block
-/// that the worker knows and one more, so a few thousand for half a megabyte that is known; none of the
-/// layer's locks is held meanwhile, and its own only for one worker's look-ups.
+/// A request that continues a conversation then costs only what is new, and goes to the worker that has
+/// the rest.
 ///
-/// A clone is another handle on the same index.
+/// # Set a busy threshold
+///
+/// A worker that has the prompt is preferred however loaded it is, until it is busy for the class. So give
+/// classes a `prefill_busy_threshold`, above all where requests share a system prompt: without one, the
+/// first worker that had the system prompt would get them all.
+///
+/// # What it costs
+///
+/// The index models a server's own prefix cache: it assumes that a worker has all blocks of the prompts
+/// dispatched to it, until newer blocks displace the least recently used ones. Its memory is bounded: about
+/// 100 bytes for each remembered block, so by default at most 6.5 MB for each worker.
+///
+/// For each request, the layer asks the index about each worker that the request may go to. That takes one
+/// look-up for each block that the worker knows, and one more: a few thousand for a known half megabyte.
+/// None of the layer's locks is held meanwhile; the index holds its own lock only for the look-ups of one
+/// worker.
+///
+/// A clone is another handle to the same index.
 ///
 /// ```
 /// use tower::ServiceBuilder;
@@ -49,17 +59,17 @@ pub struct PrefixIndex {
 
 struct Shared {
     blocks_per_worker: usize,
-    /// Behind a lock each, so that requests for different workers do not wait for each other.
+    /// Each behind its own lock, so that requests for different workers do not wait for each other.
     workers: RwLock<HashMap<Box<str>, Arc<Mutex<Seen>>>>,
 }
 
 impl PrefixIndex {
-    /// An index of 65,536 blocks for each worker.
+    /// Creates an index that remembers 65,536 blocks for each worker.
     pub fn new() -> Self {
         Self::with_blocks_per_worker(BLOCKS_PER_WORKER)
     }
 
-    /// An index of this many blocks for each worker, and at least one.
+    /// Creates an index that remembers this many blocks for each worker, at least one.
     pub fn with_blocks_per_worker(blocks: usize) -> Self {
         let shared = Shared {
             blocks_per_worker: blocks.max(1),
@@ -70,7 +80,7 @@ impl PrefixIndex {
         }
     }
 
-    /// Forgets a worker: it was restarted, or is no more.
+    /// Forgets a worker, for instance because it was restarted or removed.
     pub fn forget(&self, worker: &str) {
         let mut workers = self
             .shared
@@ -145,19 +155,19 @@ impl CachedTokens for PrefixIndex {
     }
 }
 
-/// The blocks that a worker has seen, the most recently used ones.
+/// The blocks that a worker has used most recently.
 #[derive(Debug, Default)]
 struct Seen {
     /// When each block was used last.
     uses: HashMap<u64, u64>,
-    /// The blocks by that time, which no two have in common.
+    /// The blocks by the time of their last use, which is unique.
     by_use: BTreeMap<u64, u64>,
     now: u64,
 }
 
 impl Seen {
-    /// How many of the blocks, from the first on, were seen. The hash of a block stands for all
-    /// before it, so the first that is missing ends it.
+    /// How many blocks, from the first on, were seen. A block's hash covers all blocks before it, so the
+    /// first that is missing ends the count.
     fn beginning(&self, hashes: &[u64]) -> usize {
         hashes
             .iter()
@@ -166,9 +176,9 @@ impl Seen {
     }
 
     fn remember(&mut self, hashes: &[u64], capacity: usize) {
-        // What does not fit would only drive out the prompt's own beginning.
+        // Blocks beyond the capacity would only evict the prompt's own beginning.
         let hashes = &hashes[..hashes.len().min(capacity)];
-        // The beginning last, as it is of use to the most: it is to be forgotten after the rest.
+        // The beginning last, so that it is forgotten last: it is what other prompts most often share.
         for &hash in hashes.iter().rev() {
             self.now += 1;
             if let Some(before) = self.uses.insert(hash, self.now) {

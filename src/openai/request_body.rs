@@ -12,10 +12,10 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The request body that the inner service gets: the bytes and the trailers of the original one.
+    /// The request body that the inner service receives: the bytes and the trailers of the original one.
     ///
-    /// A body that was read is one frame of data, whose length it knows, or, if there were trailers, a
-    /// frame and the trailers. A body that was not is passed on as it is.
+    /// A body that was read becomes one data frame, followed by the trailers if there were any. Without
+    /// trailers, its length is known exactly. A body that was not read is passed on as it is.
     #[derive(Clone)]
     pub struct RequestBody<B> {
         #[pin]
@@ -84,7 +84,7 @@ where
                 let length = data.len() as u64;
                 let mut hint = SizeHint::new();
                 hint.set_lower(length);
-                // A client of HTTP/1 sends trailers only behind a body whose length it has not told.
+                // An HTTP/1 client sends trailers only after a body whose length it has not declared.
                 if trailers.is_none() {
                     hint.set_upper(length);
                 }
@@ -100,7 +100,7 @@ impl<B: Default> Default for RequestBody<B> {
     }
 }
 
-/// A prompt is nobody's business: only its length is printed.
+/// Prompts are private: only the length is printed.
 impl<B> fmt::Debug for RequestBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = match &self.kind {

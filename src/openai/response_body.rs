@@ -1,4 +1,4 @@
-//! The response body: the inner service's, or an error of the layer.
+//! The response body: the inner service's, or an error from the layer.
 
 use std::{
     pin::Pin,

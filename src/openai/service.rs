@@ -17,8 +17,8 @@ use super::{
 
 /// The service of an [`OpenAiHintsLayer`](super::OpenAiHintsLayer).
 ///
-/// It is always ready. A body takes as long as its client likes, so the readiness of the inner
-/// service is not held meanwhile; each request drives a clone of it to readiness when it is read.
+/// It is always ready. A client may take as long as it likes to send a body, so the readiness of the inner
+/// service is not held meanwhile; each request drives its own clone to readiness once its body is read.
 pub struct OpenAiHints<S, E = BytesPerToken> {
     inner: S,
     settings: Settings<E>,

@@ -1,4 +1,4 @@
-//! What is said to a request that cannot be read.
+//! The response to a request that cannot be read.
 
 use std::{error::Error, fmt};
 
@@ -8,28 +8,27 @@ use serde::Serialize;
 
 use super::ResponseBody;
 
-/// Why a request got an error from the layer instead of going on.
+/// Why the layer answered a request with an error instead of passing it on.
 ///
-/// It is also in the extensions of the response, for layers outside to read, or to replace the
-/// response by.
+/// It is also in the extensions of the response, where layers outside can read it to replace the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnreadableBody {
-    /// The body is longer than the layer reads. 413 `request_too_large`.
+    /// The body is longer than the layer reads: 413 `request_too_large`.
     #[non_exhaustive]
     TooLarge {
-        /// The most that it reads, in bytes.
+        /// The most bytes that the layer reads.
         max_body_bytes: usize,
     },
-    /// The body is no JSON, or has a key twice of which the layer needs one. 400 `invalid_json`.
+    /// The body is not JSON, or repeats a key that the layer reads: 400 `invalid_json`.
     #[non_exhaustive]
     NotJson {
         /// What is wrong, and where.
         what: String,
     },
-    /// The body is JSON, but no object. 400 `invalid_json`.
+    /// The body is JSON, but not an object: 400 `invalid_json`.
     NotAnObject,
-    /// The body failed before its end. 400 `request_body_error`.
+    /// The body failed before its end: 400 `request_body_error`.
     Failed,
 }
 
@@ -84,7 +83,7 @@ impl UnreadableBody {
             code: self.code(),
             param: (),
         };
-        // Strings in structs are always JSON.
+        // Cannot fail: these are strings in structs.
         serde_json::to_vec(&Answer { error })
             .unwrap_or_default()
             .into()

@@ -1,14 +1,14 @@
-//! JSON read where it lies: values are slices of the body, taken apart only as far as asked.
+//! JSON read in place: values are slices of the body, taken apart only as far as needed.
 //!
-//! A slice is skipped, not parsed, by a loop without recursion, so depth costs nothing here. Each
-//! level that is taken apart scans its part of the body once more; the levels are few and fixed.
+//! A slice is skipped, not parsed, by a loop without recursion, so nesting depth costs nothing. Each level
+//! that is taken apart scans its part of the body once more; the levels are few and fixed.
 
 use std::{borrow::Cow, fmt};
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// What a value is, by its first byte.
+/// The type of a value, by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     String,
@@ -28,10 +28,10 @@ pub(super) fn kind(value: &RawValue) -> Kind {
     }
 }
 
-/// The text of a string, or of any other value as it is written.
+/// The text of a string; any other value as it is written.
 ///
-/// Half of a surrogate pair, which clients send when they cut a text inside of an emoji, becomes
-/// U+FFFD: whether it is acceptable is for the server to say.
+/// Half of a surrogate pair, which clients send when they cut a text inside an emoji, becomes U+FFFD:
+/// whether to accept it is for the server to decide.
 pub(super) fn text(value: &RawValue) -> Cow<'_, str> {
     let written = value.get();
     match written
@@ -47,7 +47,7 @@ pub(super) fn text(value: &RawValue) -> Cow<'_, str> {
     }
 }
 
-/// The fields of an object, if they are what `T` says; a field that is there twice is not.
+/// The fields of an object, if they fit `T` and none of them is repeated.
 pub(super) fn fields<'a, T: Deserialize<'a>>(value: &'a RawValue) -> Option<T> {
     // Structs can also be read from arrays.
     let written = Some(value.get()).filter(|_| kind(value) == Kind::Object);
@@ -57,7 +57,7 @@ pub(super) fn fields<'a, T: Deserialize<'a>>(value: &'a RawValue) -> Option<T> {
 /// Goes through the elements of an array.
 pub(super) fn each<'a>(array: &'a RawValue, visit: impl FnMut(&'a RawValue)) {
     let mut json = serde_json::Deserializer::from_str(array.get());
-    // That it is valid was seen when the body was read.
+    // Known to be valid since the body was read.
     let _ = json.deserialize_seq(Each(visit));
 }
 

@@ -1,4 +1,4 @@
-//! A request's body, as far as the policy wants to know it.
+//! The parts of a request's body that the policy needs.
 
 mod json;
 mod part;
@@ -14,12 +14,12 @@ use serde_json::value::RawValue;
 use self::{json::Kind, walk::Walk};
 use super::{Operation, UnreadableBody};
 
-/// Longer than any name of a model, and not more than a request may well cost while it waits.
+/// Longer than the name of any model, and small enough to keep while a request waits.
 const MAX_MODEL_BYTES: usize = 1024;
 
 /// The model and the prompt of a request, for an [`EstimateTokens`](super::EstimateTokens) to count.
 ///
-/// Nothing is copied out of the body until it is asked for. Whatever has an unknown shape is there as
+/// Nothing is copied out of the body until it is asked for. Anything of an unknown shape appears as
 /// [`Part::Json`].
 pub struct Prompt<'a> {
     operation: Operation,
@@ -27,8 +27,8 @@ pub struct Prompt<'a> {
     fields: Fields<'a>,
 }
 
-/// The fields that are looked at. `null` is as good as absent, and a field that is there twice is an
-/// error: the server behind might believe the other one.
+/// The fields that are read. `null` counts as absent. A repeated field is an error, as the server behind
+/// might use the other one.
 #[derive(Deserialize)]
 struct Fields<'a> {
     #[serde(borrow)]
@@ -54,20 +54,20 @@ struct Fields<'a> {
     prediction: Option<&'a RawValue>,
     #[serde(borrow)]
     prompt_embeds: Option<&'a RawValue>,
-    // A switch, or a whole schema.
+    // Either a mere switch, or a whole schema.
     #[serde(borrow)]
     response_format: Option<&'a RawValue>,
     #[serde(borrow)]
     text: Option<&'a RawValue>,
 }
 
-/// A format that is longer is a schema, which the model reads.
+/// A longer format is a schema, which is part of what the model reads.
 const MAX_SWITCH_BYTES: usize = 128;
 
 impl<'a> Prompt<'a> {
     pub(super) fn parse(operation: Operation, body: &'a [u8]) -> Result<Self, UnreadableBody> {
         let text = std::str::from_utf8(body).map_err(not_json)?;
-        // A struct can also be read from an array, so what it is must be seen first.
+        // Serde also reads structs from arrays, so check first that it is an object.
         let start = text.trim_start_matches([' ', '\t', '\n', '\r']);
         if !start.starts_with('{') {
             serde_json::from_str::<IgnoredAny>(text).map_err(not_json)?;
@@ -86,13 +86,13 @@ impl<'a> Prompt<'a> {
         })
     }
 
-    /// The model asked for, if it has a name of 1 to 1024 bytes.
+    /// The requested model, if its name has 1 to 1024 bytes.
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()
     }
 
-    /// Goes through the parts of the prompt: tools first, as servers lay them out, then what is
-    /// said, in order.
+    /// Calls `visit` for each part of the prompt: first tools, as servers lay them out, then messages and
+    /// texts, in order.
     pub fn for_each_part(&self, mut visit: impl FnMut(Part<'_>)) {
         let mut walk = Walk(&mut visit);
         let fields = &self.fields;
@@ -115,7 +115,7 @@ impl<'a> Prompt<'a> {
                 input => walk.prompt(input),
             },
             Operation::Responses => {
-                // A prompt that the server keeps, with what goes into it here.
+                // A prompt stored on the server, with the variables to fill in.
                 let kept = |prompt: &&RawValue| json::kind(prompt) == Kind::Object;
                 walk.json(fields.prompt.filter(kept));
                 walk.message("system", fields.instructions);
@@ -134,7 +134,7 @@ impl<'a> Prompt<'a> {
     }
 }
 
-/// A prompt is nobody's business: it is not printed.
+/// Prompts are private: they are not printed.
 impl fmt::Debug for Prompt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt")

@@ -1,4 +1,4 @@
-//! What a prompt is made of.
+//! The parts of a prompt.
 
 /// A part of a [`Prompt`](super::Prompt), in the order in which a server lays it out.
 ///
@@ -19,34 +19,34 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part<'a> {
-    /// A message begins, by who has this role. `instructions`, and an `input` of the responses
-    /// API that is one string, are messages by `system` and `user`.
+    /// The beginning of a message by this role. In the responses API, `instructions` are a message by
+    /// `system`, and an `input` that is one string is a message by `user`.
     #[non_exhaustive]
     Message {
         /// The role as sent.
         role: &'a str,
     },
-    /// Text as the model sees it, without JSON's escapes: a message's content or a piece of it, a
+    /// Text as the model sees it, without JSON escapes: a message's content or a piece of it, a
     /// refusal, a prompt, an input.
     Text(&'a str),
-    /// JSON as it is written: tools, calls of tools, and whatever this crate does not know.
+    /// JSON as it is written: tools, tool calls, and anything that this crate does not know.
     Json(&'a str),
-    /// The id of a token, as it is written, from a prompt that is tokenized already.
+    /// The id of a token, as it is written, from a prompt that is already tokenized.
     TokenId(&'a str),
     /// An image.
     #[non_exhaustive]
     Image {
         /// Its address, the whole image as a `data:` URL, or the id of a file.
         source: &'a str,
-        /// How well it is looked at, if the request says so: `low`, `high`, `auto`.
+        /// The requested level of detail, if any: `low`, `high`, `auto`.
         detail: Option<&'a str>,
     },
-    /// A piece of sound.
+    /// A piece of audio.
     #[non_exhaustive]
     Audio {
-        /// The sound, in base64.
+        /// The audio in base64.
         data: &'a str,
-        /// `wav` or `mp3`, as far as the request says.
+        /// `wav` or `mp3`, if the request says which.
         format: Option<&'a str>,
     },
 }

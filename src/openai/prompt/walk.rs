@@ -1,5 +1,5 @@
-//! The way through a prompt. What has an unknown shape is passed on as JSON, never left out: a
-//! request does not become cheaper by being strange.
+//! Walks through a prompt. Anything of an unknown shape is visited as JSON, never left out: an unusual
+//! shape does not make a request cheaper.
 
 use std::borrow::Cow;
 
@@ -34,7 +34,7 @@ struct Message<'a> {
     function_call: Raw<'a>,
 }
 
-/// An element of a content that is an array.
+/// An element of an array of contents.
 #[derive(Deserialize)]
 struct Piece<'a> {
     #[serde(borrow, rename = "type")]
@@ -66,7 +66,7 @@ struct Piece<'a> {
     audio_embeds: Raw<'a>,
 }
 
-/// `image_url` of the chat API. That of the responses API is the URL itself.
+/// The `image_url` of the chat API. In the responses API it is the URL itself.
 #[derive(Deserialize)]
 struct Image<'a> {
     #[serde(borrow)]
@@ -83,18 +83,18 @@ struct Audio<'a> {
     format: Raw<'a>,
 }
 
-/// Tells a visitor the parts of values.
+/// Visits the parts of values.
 pub(super) struct Walk<'v>(pub(super) &'v mut dyn FnMut(Part<'_>));
 
 impl Walk<'_> {
-    /// Tools and the like.
+    /// Visits tools and the like.
     pub(super) fn json(&mut self, value: Raw<'_>) {
         if let Some(value) = value {
             (self.0)(Part::Json(value.get()));
         }
     }
 
-    /// A text that is a message of its own.
+    /// Visits a text that is a message of its own.
     pub(super) fn message(&mut self, role: &str, value: Raw<'_>) {
         if let Some(value) = value {
             (self.0)(Part::Message { role });
@@ -102,7 +102,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `messages`, or an `input` that is no string: an array of messages and other items.
+    /// Visits `messages`, or an `input` that is not a string: an array of messages and other items.
     pub(super) fn messages(&mut self, value: Raw<'_>) {
         match value {
             Some(array) if json::kind(array) == Kind::Array => {
@@ -112,7 +112,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The `prompt` or the `input` to embed: a text, an array of token ids, or an array of those.
+    /// Visits a `prompt`, or an `input` to embed: a text, an array of token ids, or an array of either.
     pub(super) fn prompt(&mut self, value: Raw<'_>) {
         match value {
             Some(array) if json::kind(array) == Kind::Array => {
@@ -135,7 +135,7 @@ impl Walk<'_> {
 
     fn item(&mut self, value: &RawValue) {
         let message: Option<Message<'_>> = json::fields(value);
-        // Calls of tools, what they returned, and thoughts are items of other shapes.
+        // Tool calls, their results, and reasoning are items of other shapes.
         let Some((message, role)) = message.and_then(|message| Some((message, message.role?)))
         else {
             return self.json(Some(value));
@@ -187,7 +187,7 @@ impl Walk<'_> {
         if !known {
             return self.json(Some(value));
         }
-        // Whole beside an empty text, too.
+        // Counted even beside a text, which may be empty.
         for attached in [
             piece.file,
             piece.file_data,
@@ -226,7 +226,7 @@ impl Walk<'_> {
         });
     }
 
-    /// A string, or JSON in its place.
+    /// Visits a string, or JSON in its place.
     fn text(&mut self, value: &RawValue) {
         match json::kind(value) {
             Kind::String => (self.0)(Part::Text(&json::text(value))),
