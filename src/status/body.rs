@@ -13,14 +13,14 @@ use super::events::Events;
 
 /// The body of a response of a [`StatusService`](super::StatusService). It never fails.
 ///
-/// A stream of events has to be polled in a Tokio runtime with its time driver.
+/// A stream of events must be polled in a Tokio runtime with its time driver enabled.
 #[derive(Debug)]
 pub struct StatusBody(Kind);
 
 #[derive(Debug)]
 enum Kind {
     Whole(Bytes),
-    // Much larger, and rare.
+    // Boxed: much larger, and rare.
     Events(Box<Events>),
 }
 

@@ -1,4 +1,4 @@
-//! Streams of snapshots, as server-sent events, and how many of them there may be.
+//! Streams of snapshots as server-sent events, and the limit on their number.
 
 use std::{
     sync::{
@@ -14,24 +14,24 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::{PolicyQueueHandle, Snapshot};
 
-/// From one event to the next. Clients take a stream for dead that is silent for much longer, so
-/// that the events are its heartbeat too.
+/// The time between events. They are also the heartbeat: clients take a stream that is silent for much
+/// longer for dead.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// When a client that lost the stream is to ask for it again, as the first thing that it is told.
+/// Sent first: how long a client that lost the stream should wait before it reconnects.
 const RETRY: &str = "retry: 2000\n\n";
 
-/// Streams that may be open at the same time.
+/// The most streams that may be open at the same time.
 const STREAMS: usize = 16;
 
-/// Counts the open streams. Clones count together.
+/// Counts the open streams. Clones share the count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
     open: Arc<AtomicUsize>,
 }
 
 impl Streams {
-    /// A place for one more, if there is one.
+    /// Takes a place for one more stream, if one is free.
     pub(super) fn join(&self) -> Option<Place> {
         let more = |open| (open < STREAMS).then_some(open + 1);
         self.open
@@ -43,7 +43,7 @@ impl Streams {
     }
 }
 
-/// One of the places for streams, until it is dropped.
+/// A stream's place, which is freed on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     open: Arc<AtomicUsize>,
@@ -55,15 +55,15 @@ impl Drop for Place {
     }
 }
 
-/// A stream of events. Nothing happens in it while it is not polled.
+/// A stream of events. It does nothing unless polled.
 #[derive(Debug)]
 pub(super) struct Events {
     handle: PolicyQueueHandle,
-    /// None before the first poll: it needs the runtime, which a service may be called without.
+    /// `None` before the first poll: it needs a runtime, and a service may be called outside of one.
     ticks: Option<Interval>,
-    /// What goes before the next event.
+    /// Sent before the next event.
     preamble: &'static str,
-    /// None once the stream has ended.
+    /// `None` once the stream has ended.
     place: Option<Place>,
 }
 
@@ -88,7 +88,7 @@ impl Events {
         ready!(self.ticks.get_or_insert_with(ticks).poll_tick(cx));
         let snapshot = self.handle.snapshot();
         if is_over(&snapshot) {
-            // Servers that shut down in order wait for their connections, this one too.
+            // A server that shuts down gracefully waits for its connections, including this one.
             self.place = None;
         }
         let preamble = std::mem::take(&mut self.preamble);
@@ -97,21 +97,21 @@ impl Events {
     }
 }
 
-/// The first tick is now. After a reader that was slow, they go on from then.
+/// The first tick is immediate. After a slow reader's delay, the period starts anew.
 fn ticks() -> Interval {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// Whether nothing will happen any more: all queues are closed, and nobody has a slot.
+/// True if nothing more will happen: all queues are closed, and no request has a slot.
 fn is_over(snapshot: &Snapshot) -> bool {
     let mut dominions = snapshot.dominions.iter();
     dominions.all(|dominion| dominion.closed && dominion.in_use == 0)
 }
 
-/// On one line, as an event has to be.
+/// Serializes to a single line, as an event requires.
 pub(super) fn to_json(snapshot: &Snapshot) -> String {
-    // Nothing in a snapshot can fail: all keys are texts, and it is written to memory.
+    // Cannot fail: all keys in a snapshot are strings, and it is written to memory.
     serde_json::to_string(snapshot).unwrap_or_default()
 }

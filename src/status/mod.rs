@@ -1,9 +1,8 @@
 //! A page that shows a layer at work, to be mounted wherever operators look.
 //!
-//! A [`StatusService`] serves a page of its own, without anything from elsewhere: slots and who
-//! waits for them, why each of them waits, each class's share of the tokens beside the one that its
-//! quantum promises, workers, clients, and what became of all requests. It is there only where it is
-//! mounted, and changes nothing.
+//! A [`StatusService`] serves a self-contained page: slots and the requests that wait for them, why each
+//! of these waits, each class's share of the tokens beside the share that its quantum promises, workers,
+//! clients, and what became of all requests. It is read-only, and reachable only where it is mounted.
 //!
 //! | path | |
 //! |---|---|
@@ -11,16 +10,15 @@
 //! | `/snapshot.json` | [`PolicyQueueHandle::snapshot`] as JSON |
 //! | `/events` | the same once a second, as server-sent events |
 //!
-//! The paths are those below the place where it is mounted, which a router has to take away: axum's
-//! `nest_service` does, and its `fallback_service` on a port of its own has nothing to take away. The
-//! page does not need to know its place, and works with and without a slash at the end.
+//! The paths are relative to where the service is mounted, so the router must strip the prefix. axum's
+//! `nest_service` does; with `fallback_service` on a port of its own there is none to strip. The page does
+//! not need to know where it is mounted, and works with and without a trailing slash.
 //!
 //! # Mount it behind authentication
 //!
-//! It tells the names of classes, workers and clients, and how busy they are, to whoever reaches it. It
-//! asks nobody for anything; what does that goes in front. A browser sends no bearer token on its own,
-//! so that has to be a session's cookie, HTTP's basic authentication, or a network that only operators
-//! are in.
+//! The page shows the names of classes, workers and clients, and how busy they are, to whoever reaches it.
+//! It does no authentication of its own, so put some in front. A browser sends no bearer token on its own;
+//! use a session cookie, HTTP basic authentication, or a network that only operators can reach.
 //!
 //! ```
 //! use axum::{
@@ -37,7 +35,7 @@
 //!
 //! async fn operators_only(headers: HeaderMap, request: Request, next: Next) -> Response {
 //!     let is_operator = headers.get(header::AUTHORIZATION).is_some_and(|value| {
-//!         // What `operator` and `secret` come to. Compare in constant time, and over TLS.
+//!         // `operator:secret` in base64. Compare in constant time, and use TLS.
 //!         value == "Basic b3BlcmF0b3I6c2VjcmV0"
 //!     });
 //!     if is_operator {
@@ -72,11 +70,11 @@
 //!
 //! # What it costs
 //!
-//! Nothing while nobody looks. A stream of events takes one [`snapshot`](PolicyQueueHandle::snapshot)
-//! a second; there are at most 16 of them, and the 17th is answered with 503. A stream is polled by
-//! its connection, needs a Tokio runtime with its time driver, and ends with its connection. It also
-//! ends once all queues are closed and nobody has a slot, so that it does not hold up a server that
-//! shuts down in order.
+//! Nothing while nobody looks. An event stream takes one [`snapshot`](PolicyQueueHandle::snapshot) a
+//! second. At most 16 streams are open at a time; a further one is answered with 503. A stream is polled
+//! by its connection, and needs a Tokio runtime with its time driver enabled. It ends with its connection,
+//! or once all queues are closed and no request has a slot, so that it does not hold up a graceful
+//! shutdown of the server.
 
 mod body;
 mod events;

@@ -1,13 +1,12 @@
-//! The files that make the page.
+//! The files that make up the page.
 //!
-//! The page asks for its files by a query, not by a path: `?page.css` is the same file wherever the
-//! page is mounted, with a slash at the end of its address or without, where `page.css` would be
-//! looked for beside the page in one of the two cases.
+//! The page requests its files by query, not by path. `?page.css` names the same file whether or not the
+//! page's address has a trailing slash; a relative `page.css` would resolve beside the page without one.
 
 /// A file of the page.
 #[derive(Debug)]
 pub(super) struct Asset {
-    /// What the page asks for.
+    /// The query by which the page requests it.
     query: &'static str,
     pub(super) content_type: &'static str,
     pub(super) text: &'static str,
@@ -65,7 +64,7 @@ static PARTS: [Asset; 8] = [
     },
 ];
 
-/// The file of this query, or the page itself.
+/// The file for this query, or else the page itself.
 pub(super) fn find(query: Option<&str>) -> &'static Asset {
     PARTS
         .iter()

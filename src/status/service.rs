@@ -1,4 +1,4 @@
-//! The service: which path is answered with what, and under which headers.
+//! The service: what each path returns, and with which headers.
 
 use std::{
     convert::Infallible,
@@ -22,7 +22,7 @@ use crate::PolicyQueueHandle;
 
 /// Serves the status page of a layer: see the [module](super).
 ///
-/// It answers every request itself, and at once. Clones count their streams of events together.
+/// It answers every request itself, at once. Clones share the limit on open event streams.
 #[derive(Clone, Debug)]
 pub struct StatusService {
     handle: PolicyQueueHandle,
@@ -30,7 +30,7 @@ pub struct StatusService {
 }
 
 impl StatusService {
-    /// A page that shows the layer of this handle.
+    /// Creates a service whose page shows the layer of this handle.
     pub fn new(handle: PolicyQueueHandle) -> Self {
         Self {
             handle,
@@ -74,7 +74,7 @@ impl StatusService {
         let headers = response.headers_mut();
         let stream = HeaderValue::from_static("text/event-stream");
         headers.insert(CONTENT_TYPE, stream);
-        // Proxies of the nginx kind would keep events until they have a buffer full of them.
+        // Proxies such as nginx would hold events back until their buffer is full.
         let unbuffered = HeaderName::from_static("x-accel-buffering");
         headers.insert(unbuffered, HeaderValue::from_static("no"));
         response
@@ -103,7 +103,7 @@ impl<B> Service<Request<B>> for StatusService {
     }
 }
 
-/// Those of every response, whatever it is.
+/// The headers of every response.
 const HEADERS: [(HeaderName, &str); 6] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -116,8 +116,8 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
 ];
 
-/// The page's own files and streams, and nothing else: nothing inline, nothing from elsewhere, no
-/// frame around it, and no text that becomes markup.
+/// Allows the page's own files and streams, and nothing else: nothing inline, nothing from other origins,
+/// no frame around it, and no text that becomes markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'";
@@ -144,7 +144,7 @@ fn whole(content_type: &'static str, body: Bytes) -> Response<StatusBody> {
     let mut response = Response::new(StatusBody::whole(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    // Said here, as the answer to HEAD has no body that would.
+    // Set here, as the response to HEAD has no body to derive it from.
     headers.insert(CONTENT_LENGTH, length);
     response
 }

@@ -3,7 +3,7 @@
 // The share of a class over the last minutes, as this page has seen it.
 
 const SPAN_MS = 5 * 60 * 1000;
-/** Without an event for longer than this, the lines have a gap. */
+/** If no event came for longer than this, the lines have a gap. */
 const GAP_MS = 5000;
 const WIDTH = 300;
 const HEIGHT = 36;
@@ -20,7 +20,7 @@ class History {
     this.seen.splice(0, old);
   }
 
-  /** Stretches without a gap, of the points that have this part. */
+  /** The points that have this part, split at gaps. */
   stretches(part) {
     const stretches = [];
     let last = -Infinity;
@@ -56,7 +56,7 @@ class Chart {
   }
 
   draw(history, now, label) {
-    // Half a line's width from the edges, where it would be cut.
+    // Kept half a line's width away from the edges, which would clip the line.
     const x = (point) => (WIDTH * (1 - (now - point.at) / SPAN_MS)).toFixed(1);
     const y = (part) => (HEIGHT - 1 - (HEIGHT - 2) * Math.min(part, 1)).toFixed(1);
     const path = (points, part) =>

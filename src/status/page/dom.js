@@ -1,7 +1,7 @@
 'use strict';
 
-// Elements from templates, and texts. Whatever comes from a snapshot gets into the page as
-// `textContent` here, and in no other way.
+// Elements from templates, and texts. Data from a snapshot gets into the page only as `textContent`,
+// and only here.
 
 /** A copy of a template's element, as `root`, and its parts by their `data-part`. */
 function make(template) {
@@ -13,7 +13,7 @@ function make(template) {
   return parts;
 }
 
-/** Writes only what is new, so that a selection survives. */
+/** Writes only what has changed, so that a selection survives. */
 function write(node, text) {
   text = String(text);
   if (node.textContent !== text) node.textContent = text;
@@ -27,8 +27,8 @@ function show(node, shown) {
 const rowsOf = new WeakMap();
 
 /**
- * Has `parent` show one element for each item, in their order. Elements are kept as long as their
- * keys are, and with them the focus.
+ * Makes `parent` show one element for each item, in order. An element is kept for as long as its key
+ * is there, and with it the focus.
  */
 function list(parent, items, key, template, fill) {
   const before = rowsOf.get(parent) ?? new Map();
@@ -36,7 +36,7 @@ function list(parent, items, key, template, fill) {
   let next = parent.firstElementChild;
   items.forEach((item, index) => {
     let id = key(item, index);
-    // Two of one name are two: a row that is forgotten would stay.
+    // Equal keys are made distinct: a row that is not in the map would never be removed.
     while (rows.has(id)) id = `${id}\u0000`;
     const row = before.get(id) ?? make(template);
     before.delete(id);
@@ -52,7 +52,7 @@ function list(parent, items, key, template, fill) {
   rowsOf.set(parent, rows);
 }
 
-/** Chips of `[text, kind]`. */
+/** Shows a chip for each `[text, kind]`. */
 function chips(parent, texts) {
   list(parent, texts, ([text]) => text, 'chip', (chip, [text, kind]) => {
     write(chip.text, text);
@@ -67,7 +67,7 @@ function count(number) {
   return whole.format(number);
 }
 
-/** Of tokens a second. */
+/** Formats a number of tokens per second. */
 function rate(number) {
   return (number < 10 ? fine : whole).format(number);
 }

@@ -2,12 +2,12 @@
 
 // A dominion's part of the page.
 
-/** Waiting requests that are shown before more are asked for. */
+/** Waiting requests that are shown before "Show all" is clicked. */
 const FEW = 10;
-/** Slots that are drawn one by one. */
+/** The most slots that are drawn one by one. */
 const CELLS = 48;
 
-/** A bar of `used` parts of `all`, each of its own while they are few enough. */
+/** Draws a bar with `used` of `all` filled: one cell for each, unless there are too many. */
 function bar(parent, used, all) {
   const single = all <= CELLS;
   const cells = single ? all : 1;
@@ -25,7 +25,7 @@ function has(totals) {
   return totals.arrived > 0;
 }
 
-/** Whether anything ever came to a dominion. */
+/** Whether any request ever arrived at a dominion. */
 function wasUsed(dominion) {
   return dominion.classes.some(({ totals }) => has(totals)) || has(dominion.former_classes);
 }
@@ -35,13 +35,13 @@ function nameOf(dominion) {
   return dominion.imagined ? `${name}, if enforced` : name;
 }
 
-/** Of its part of the page. */
+/** The anchor of a dominion's part of the page. */
 function anchorOf(dominion) {
   if (dominion.id === null) return 'no-dominion';
   return `${dominion.imagined ? 'would-be' : 'dominion'}-${dominion.id}`;
 }
 
-/** Each dominion, and after one that is not enforced, what it would be. */
+/** All dominions, each that is not enforced followed by what it would be. */
 function withImagined(dominions) {
   return dominions.flatMap((it) => (it.would_be ? [it, { ...it.would_be, imagined: true }] : [it]));
 }
@@ -117,7 +117,7 @@ class DominionView {
     show(parts.legend, used.length > 0);
     const names = unused.map((it) => `${it.name} (quantum ${count(it.quantum)})`).join(', ');
     write(parts.unused, names && `Nothing has come yet for ${names}.`);
-    // Quanta promise something to those who compete. Where nobody waits, everybody has what they want.
+    // Quanta promise shares only to classes that compete. If nobody waits, everybody has what they want.
     const contested = dominion.waiting > 0;
     const key = (it) => `${it.profile ?? ''}/${it.name}`;
     list(parts.classes, used, key, 'class', (row, it) => {
@@ -217,7 +217,7 @@ class DominionView {
   }
 }
 
-/** Rejections by code and cancellations by stage, those that there were. */
+/** Rejections by code and cancellations by stage, without those that are 0. */
 function ends({ rejected, cancelled, revoked }) {
   const found = Object.entries(rejected).filter(([, number]) => number > 0);
   const texts = found.map(([code, number]) => [`${code} ${count(number)}`, 'bad']);

@@ -1,22 +1,22 @@
 'use strict';
 
-// The whole page: the stream of events, what it says of itself, and the parts that it feeds.
+// The whole page: the event stream, the state of the connection, and the parts that it updates.
 
-/** Without an event for longer than this, what is shown is old. */
+/** Without an event for longer than this, what is shown counts as stale. */
 const STALE_MS = 4000;
-/** After this long without one, the stream is given up and asked for again. */
+/** Without an event for this long, the stream is given up and reopened. */
 const DEAD_MS = 10000;
-/** Until a stream that was refused is asked for again; a browser does that only for a lost one. */
+/** The delay before a refused stream is retried; a browser retries only a lost one by itself. */
 const REFUSED_MS = 3000;
 
-// Of this page's own address, which may or may not have a slash at its end.
+// From this page's own address, which may or may not have a trailing slash.
 const base = location.origin + location.pathname.replace(/\/*$/, '/');
 
 const page = make_page();
 let source = null;
 let latest = null;
 let paused = false;
-/** Of the last event: by the clock that never jumps, and as one says it. */
+/** The time of the last event: by the monotonic clock, and by the wall clock to show. */
 let lastAt = -Infinity;
 let lastTime = null;
 const startedAt = performance.now();
@@ -40,14 +40,14 @@ function connect() {
   };
   source.onerror = () => {
     const refused = source.readyState === EventSource.CLOSED;
-    // A layer that is shut down ends its streams, and there is nothing more to come.
+    // A layer that is shut down ends its streams; nothing more will come.
     if (latest && isOver(latest) && !refused) return say('over', 'Shut down');
     reconnecting();
     if (refused) setTimeout(ask, REFUSED_MS);
   };
 }
 
-/** The stream was refused: perhaps there are too many. One snapshot may be had all the same. */
+/** After a refused stream, perhaps because too many are open: a single snapshot may still work. */
 async function ask() {
   try {
     const response = await fetch(`${base}snapshot.json`, { cache: 'no-store' });
@@ -87,7 +87,7 @@ function watch() {
     reconnecting();
   }
   if (silent > DEAD_MS && source.readyState === EventSource.OPEN) {
-    // The network went away without a word.
+    // The network failed silently.
     reconnecting();
     connect();
   }
@@ -98,7 +98,7 @@ function watch() {
 const histories = new Map();
 const views = new Map();
 
-/** What was seen of a class. */
+/** The history of a class. */
 function history(dominion, cls) {
   const key = `${anchorOf(dominion)}/${cls}`;
   if (!histories.has(key)) histories.set(key, new History());
@@ -135,7 +135,7 @@ function render() {
     const anchor = anchors[index];
     const view = views.get(anchor) ?? new DominionView(anchor);
     views.set(anchor, view);
-    // After the notice for none. Those that stay where they are keep the focus.
+    // Index 0 is the notice for an empty page. Views that stay in place keep the focus.
     const there = page.dominions.children[index + 1];
     if (view.root !== there) page.dominions.insertBefore(view.root, there ?? null);
     view.update(dominion, (cls) => history(dominion, cls), lastAt);
@@ -146,7 +146,7 @@ function render() {
   document.title = waiting > 0 ? `(${waiting}) Policy queue` : 'Policy queue';
 }
 
-/** A tile for each dominion, where there are several. */
+/** A tile for each dominion, if there are several. */
 function overview(dominions, anchors) {
   show(page.overview, dominions.length > 1);
   list(page.overview, dominions, (_, index) => anchors[index], 'tile', (tile, it, index) => {
@@ -175,7 +175,7 @@ function usage({ usage, unplaced }) {
   for (const part of page.usage.querySelectorAll('[data-part]')) {
     const text = texts[part.dataset.part];
     write(part, text);
-    // What is rare is shown where it happens.
+    // Rare counts are shown only once they are not 0.
     const rare = ['bypassed', 'nested', 'rejected'].includes(part.dataset.part);
     show(part.parentElement, !rare || text !== '0');
   }
