@@ -1,5 +1,5 @@
-//! The floors below the layer, for this crate's own benchmarks and fuzzing. Not part of the API: it may
-//! change, or go, in any release.
+//! The levels below the layer, for this crate's own benchmarks and fuzzing. Not part of the API: it may
+//! change or disappear in any release.
 
 use std::{
     sync::Arc,
@@ -39,9 +39,9 @@ pub struct Arrival {
     pub class: usize,
     /// In tokens.
     pub cost: u64,
-    /// Since the queue was made.
+    /// Time since the queue was created.
     pub after: Duration,
-    /// The one worker to go to.
+    /// The worker it is pinned to.
     pub worker: Option<u32>,
 }
 
@@ -56,7 +56,7 @@ pub struct Standing<'a> {
     pub client: Option<&'a str>,
 }
 
-/// Names a request that waits in a [`Queue`].
+/// Identifies a request that waits in a [`Queue`].
 #[derive(Clone, Copy, Debug)]
 pub struct Place(Key);
 
@@ -69,12 +69,12 @@ impl<T, F: Fn(usize, &T) -> bool> schedule::Gate<T> for Gate<F> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue, whose clients take turns by requests.
+    /// Creates an empty queue whose clients take turns by requests.
     pub fn new(classes: &[Class]) -> Self {
         Self::with_unit(classes, FairUnit::Requests)
     }
 
-    /// An empty queue, whose clients take turns by tokens.
+    /// Creates an empty queue whose clients take turns by tokens.
     pub fn fair_by_tokens(classes: &[Class]) -> Self {
         Self::with_unit(classes, FairUnit::Tokens)
     }
@@ -92,7 +92,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Adds a request. `open` says whether a class's payload may go.
+    /// Adds a request. `open` says whether a request of that class, with that payload, is dispatchable.
     pub fn push(
         &mut self,
         arrival: Arrival,
@@ -102,7 +102,7 @@ impl<T> Queue<T> {
         self.push_as(arrival, Standing::default(), payload, open)
     }
 
-    /// Adds a request that is not like all others.
+    /// Adds a request with a standing of its own.
     pub fn push_as(
         &mut self,
         arrival: Arrival,
@@ -128,14 +128,14 @@ impl<T> Queue<T> {
         Place(self.schedule.push(entry, &Gate(open)))
     }
 
-    /// Takes out whose turn it is, with the class.
+    /// Removes and returns the request whose turn it is, with its class.
     pub fn serve(&mut self, open: impl Fn(usize, &T) -> bool) -> Option<(usize, T)> {
         let entry = self.schedule.serve(&Gate(open))?;
         self.forget(entry.client);
         Some((entry.class, entry.payload))
     }
 
-    /// Takes a request out, wherever it waits.
+    /// Removes a request, wherever it waits.
     pub fn remove(&mut self, place: Place, open: impl Fn(usize, &T) -> bool) -> Option<T> {
         let entry = self.schedule.remove(place.0, &Gate(open))?;
         self.forget(entry.client);
@@ -148,12 +148,12 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Asks anew about the head of a class's shared lane.
+    /// Rechecks whether the head of a class's shared lane is dispatchable.
     pub fn recheck(&mut self, class: usize, open: impl Fn(usize, &T) -> bool) {
         self.recheck_lane(class, None, open);
     }
 
-    /// Asks anew about the head of a worker's lane, or of the shared one.
+    /// Rechecks the head of a worker's lane, or of the shared one.
     pub fn recheck_lane(
         &mut self,
         class: usize,
@@ -163,12 +163,12 @@ impl<T> Queue<T> {
         self.schedule.recheck(class, lane(worker), &Gate(open));
     }
 
-    /// Asks anew about the heads that a worker concerns, in all classes.
+    /// Rechecks the heads that depend on a worker, in all classes.
     pub fn recheck_worker(&mut self, worker: u32, open: impl Fn(usize, &T) -> bool) {
         self.schedule.recheck_worker(worker, &Gate(open));
     }
 
-    /// Takes tokens from a class's deficit, or gives some back.
+    /// Subtracts tokens from a class's deficit; a negative number gives some back.
     pub fn charge(&mut self, class: usize, tokens: i128) {
         self.schedule.charge(class, tokens);
     }
@@ -178,12 +178,12 @@ impl<T> Queue<T> {
         self.schedule.len()
     }
 
-    /// What a class was credited and has not spent, in tokens; negative in debt.
+    /// Tokens that a class was credited and has not spent; negative in debt.
     pub fn deficit(&self, class: usize) -> i128 {
         self.schedule.deficit(class)
     }
 
-    /// What waits in a class: requests, and their tokens.
+    /// How many requests wait in a class, and their tokens.
     pub fn backlog(&self, class: usize) -> (u64, u64) {
         let backlog = self.schedule.backlog(class);
         (backlog.requests, backlog.raw_tokens)
@@ -218,17 +218,17 @@ pub struct Permit(pool::Permit);
 pub struct Ticket(pool::Ticket);
 
 impl Pool {
-    /// A dominion of its own.
+    /// Creates the pool of the policy's first dominion.
     pub fn new(policy: PolicyConfig) -> Self {
         Self(pool::Pool::new(Arc::new(policy), Some(0)))
     }
 
-    /// A request of a class, for one worker or for any.
+    /// Enters a request of a class, for one worker or for any.
     pub fn enter(&self, class: usize, tokens: u64, worker: Option<&str>) -> Entered {
         self.enter_as(class, tokens, worker, None)
     }
 
-    /// A request of a client.
+    /// Enters a request of a client.
     pub fn enter_as(
         &self,
         class: usize,
@@ -256,22 +256,22 @@ impl Pool {
         }
     }
 
-    /// Takes a snapshot that lists so many of those who wait; the answer is for how long it held the
-    /// lock, and how long it took.
+    /// Takes a snapshot that lists up to `waiters` waiting requests. Returns how long it held the lock,
+    /// and how long it took in all.
     pub fn time_snapshot(&self, waiters: usize) -> [Duration; 2] {
         self.0.time_snapshot(waiters)
     }
 }
 
 impl Permit {
-    /// The first byte came.
+    /// Reports that the first byte came.
     pub fn end_prefill(&self) {
         self.0.end_prefill();
     }
 }
 
 impl Ticket {
-    /// Waits for a slot; none if it was refused.
+    /// Waits for a slot; `None` if it was refused.
     pub fn poll_granted(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
         self.0
             .poll_granted(cx)

@@ -1,10 +1,10 @@
 //! A Tower layer that decides who goes next in front of an expensive HTTP backend, above all an LLM
 //! server.
 //!
-//! Requests wait in weighted policy classes that share the backend by tokens (deficit round robin), and
-//! behind dominions, pools of slots. A slot is held for the whole life of the response body and given
-//! back when it ends, fails or is dropped. All of it is configured by one YAML policy, which is
-//! checked when it is loaded.
+//! Requests queue in weighted *policy classes*, which share the backend by tokens (deficit round robin),
+//! and run in *dominions*, pools of concurrency slots. A request holds its slot for the whole life of its
+//! response body: until the body ends, fails or is dropped. One YAML policy configures all of it and is
+//! validated when it is loaded.
 //!
 //! # Example
 //!
@@ -41,13 +41,13 @@
 //! let request = Request::builder()
 //!     .header("x-dynamo-meta-policy-class", "premium")
 //!     .body(Full::default())?;
-//! // Takes the one slot, until its response's body has ended or is dropped.
+//! // Holds the only slot until its response body ends or is dropped.
 //! let first = service.ready().await?.call(request).await?;
 //! assert_eq!(first.status(), 200);
 //!
-//! // Waits for it.
+//! // Waits for the slot.
 //! let second = service.ready().await?.call(Request::new(Full::default()));
-//! // There is room for one to wait.
+//! // Only one request may wait.
 //! let third = service.ready().await?.call(Request::new(Full::default())).await?;
 //! assert_eq!(third.status(), 503);
 //! assert_eq!(third.headers()["x-policy-queue-reason"], "queue_full");
@@ -58,63 +58,68 @@
 //! # }
 //! ```
 //!
-//! # Where to read on
+//! # Where to go next
 //!
-//! - [`PolicyQueueLayer`] is what is added to a stack, [`PolicyConfig`] what it is made from. The
-//!   README has the whole YAML and all answers.
-//! - [`PolicyChanges`] is what changes from one policy to the next.
-//! - [`Admission`] tells an admitted request its class and worker, and keeps its slot on demand.
-//! - [`QueueHints`] and [`Classify`] say what no header does; [`CachedTokens`] says what workers have
-//!   of a prompt already.
-//! - [`Rejection`] is how a request is turned away; [`ResponseForRejection`] replaces the response.
-//! - [`ClassView`], [`DominionView`] and their like are a policy for reading.
-//! - [`PolicyQueueHandle`] changes the queues while they run, and ends them.
+//! - [`PolicyQueueLayer`] is the layer; it is created from a [`PolicyConfig`]. The README documents the
+//!   whole YAML file and every rejection.
+//! - [`PolicyChanges`] lists what differs between two policies.
+//! - [`Admission`] tells a handler the class and worker of its request, and can hold the request's slot.
+//! - [`QueueHints`] and [`Classify`] describe a request beyond its headers; [`CachedTokens`] says how much
+//!   of a prompt each worker has cached.
+//! - [`Rejection`] says why a request was turned away; [`ResponseForRejection`] customizes the response.
+//! - [`ClassView`], [`DominionView`] and the other views give read access to a policy.
+//! - [`PolicyQueueHandle`] inspects and changes the queues while they run, and shuts them down.
 //!
 //! # Features
 //!
-//! None is on by default.
+//! All are off by default.
 //!
-//! - `metrics`: tells the recorder of the crate `metrics` what waits, runs and is over: the module `metrics`
-//!   has a table of it.
-//! - `tracing`: tells spans and subscribers: see [below](#tracing).
-//! - `openai`: reads the model and the prompt's length out of the JSON of OpenAI requests, and remembers
-//!   which worker has seen which prompt: the module `openai`.
+//! - `metrics`: reports what waits, runs and finishes through the crate `metrics`; the module `metrics` lists
+//!   every series.
+//! - `tracing`: records span fields and emits events: see [below](#tracing).
+//! - `openai`: reads the model and the prompt's length from the JSON of OpenAI requests, and remembers which
+//!   worker has seen which prompt: see the module `openai`.
 //! - `schema`: the JSON Schema of the YAML, for editors: `PolicyConfig::json_schema`.
-//! - `status`: a page that shows the layer at work, to be mounted behind authentication: the module
+//! - `status`: a page that shows the layer at work, to be mounted behind authentication: see the module
 //!   `status`.
-//! - `internals`: what this crate's own benchmarks look at. No promise holds for it.
+//! - `internals`: for this crate's own benchmarks. It comes without any stability guarantee.
 //!
 //! # Tracing
 //!
-//! With the feature `tracing`, when a request goes on to the inner service, these fields of the current span
-//! are recorded, if the span declares them (`info_span!("request", policy_queue.class = Empty, ..)`):
+//! With the feature `tracing`, the layer records these fields in the current span when a request goes on to
+//! the inner service, if the span declares them (`info_span!("request", policy_queue.class = Empty, ..)`):
 //!
 //! | field | |
 //! |---|---|
 //! | `policy_queue.class` | its policy class |
-//! | `policy_queue.dominion` | the dominion that gave the slot, if any did |
-//! | `policy_queue.worker` | the worker it was given to, if the policy names any |
+//! | `policy_queue.dominion` | the dominion that granted the slot, if any |
+//! | `policy_queue.worker` | the worker it was dispatched to, if the policy names any |
 //! | `policy_queue.waited_ms` | how long it waited, in milliseconds; 0 if it did not |
 //!
-//! There is one event, of the target `tower_policy_queue`, for each request that is turned away (INFO, with
-//! the fields `code`, `class` and `dominion`, as far as they are known) and for each whose client goes away
-//! (DEBUG, with `stage`: `queued`, `granted` or `running`, `class` and `dominion`). A cancellation is seldom
-//! in its request's span: it is noticed when something is dropped, and `TraceLayer` enters its span to poll.
-//! Nothing that a client sent is in any of them, and none is made under a lock.
+//! It also emits events with the target `tower_policy_queue`:
 //!
-//! # What counts as done
+//! - at INFO for each request that is turned away, with the fields `code`, and `class` and `dominion` if
+//!   they are known;
+//! - at DEBUG for each request whose client goes away, with the fields `stage` (`queued`, `granted` or
+//!   `running`), `class` and `dominion`.
 //!
-//! A request is over, and its slot with it, when its response body has ended: with its last frame,
-//! with an error, or with its drop, whichever comes first; if the head never comes, when the response
-//! future is dropped. A class may say otherwise (`hold_until`, `max_hold_ms`).
+//! A cancellation event is seldom inside its request's span: a cancellation is noticed in a drop, and
+//! `TraceLayer` enters its span only to poll. No field or event contains anything that a client sent, and
+//! none is recorded under a lock.
+//!
+//! # When a request is done
+//!
+//! A request is done, and its slot released, when its response body ends, fails or is dropped, whichever
+//! comes first; if the response head never comes, when the response future fails or is dropped. A class can
+//! end the hold earlier (`hold_until`, `max_hold_ms`).
 //!
 //! # What it costs
 //!
-//! A layer holds, for each parked request, its queue entry (a few hundred bytes), the request itself,
-//! and up to `read_ahead_bytes` of its body. `max_queue` bounds the number of them for each dominion;
-//! for requests without a dominion, the limits of their class do. Client labels are told apart up to 32 in a
-//! dominion. No task is spawned and no timer runs, but for requests that have a deadline or a
-//! longest hold; those need a Tokio runtime with its time driver.
+//! For each parked request, a layer holds a queue entry (a few hundred bytes), the request itself, and up to
+//! `read_ahead_bytes` of its body. `max_queue` bounds the number of parked requests in each dominion; for
+//! requests without a dominion, the limits of their class do. A dominion tells at most 32 client labels
+//! apart. The layer spawns no tasks. It runs timers only for requests that have a deadline or a longest
+//! hold; those need a Tokio runtime with its time driver enabled.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
-//! What the layer tells a recorder of the crate `metrics`, with the feature of that name.
+//! The metrics that the layer reports through the crate `metrics`, with the feature of that name.
 //!
-//! There is nothing to call: a layer tells the recorder that is installed when the layer is made, so
-//! install it before. Every series is there from then on, at 0.
+//! There is nothing to call: a layer reports to the recorder that is installed when the layer is created,
+//! so install the recorder first. Every series exists from then on, starting at 0.
 //!
 //! | series | kind | labels | what it is |
 //! |---|---|---|---|
@@ -27,32 +27,37 @@
 //! | `policy_queue_wait_seconds` | histogram | class | from the arrival to the grant; 0 for who did not wait |
 //! | `policy_queue_hold_seconds` | histogram | class | from when the request went on to when its slot came back |
 //!
-//! *class* stands for three labels: `dominion`, `profile` (the model whose profile the class belongs
-//! to) and `class`. A label is empty where there is nothing to name: `dominion` for requests without
-//! one, `profile` for the root profile, `worker` for the one that stands for all where the policy
-//! names none. All three are empty for requests that are turned away before their class is known
-//! (`invalid_queue_header`, `no_eligible_worker` and `queue_unavailable`). `class="(removed)"`, after a reload, has the
-//! requests that were still there of classes that are not. A dominion that is not enforced is there twice:
-//! as it is, and as `<id> (if enforced)`, what it would be; the latter is brought up to date when a
-//! request comes to the dominion or leaves it. Labels come from the policy and from
-//! what the [handle](crate::PolicyQueueHandle) adds to it, never from a request.
+//! # Labels
 //!
-//! # What holds
+//! *class* stands for three labels: `dominion`, `profile` (the model whose profile the class belongs to) and
+//! `class`. Label values come from the policy and from what the [handle](crate::PolicyQueueHandle) adds to
+//! it, never from a request.
 //!
-//! - Each request that came is, in the end, in exactly one of the series completed, failed, revoked,
-//!   cancelled and rejected. They are the counts of
-//!   [`PolicyQueueHandle::snapshot`](crate::PolicyQueueHandle::snapshot), and no others.
-//! - A recorder is never called under a lock of the layer. It is told what each change did right after
-//!   it, by whoever made it, and by nobody else; so what is told adds up to what is, whatever the
-//!   order. Between the change and its telling a gauge may be off by it.
-//! - A recorder that panics loses that number. No request is lost by it.
-//! - Two layers under one recorder add up where their labels are the same, and the gauges of a layer
-//!   go back to 0 when it and its last request are gone.
+//! A label is empty where there is nothing to name: `dominion` for requests without one, `profile` for the
+//! root profile, and `worker` for the implicit worker of a dominion for which the policy names none. All
+//! three labels of a class are empty for requests that are turned away before their class is known
+//! (`invalid_queue_header`, `no_eligible_worker` and `queue_unavailable`).
+//!
+//! After a reload, `class="(removed)"` counts the remaining requests of classes that were removed.
+//!
+//! A dominion that is not enforced is reported twice: as it is, under its id, and as it would be, under
+//! `<id> (if enforced)`. The latter is updated when a request enters or leaves the dominion.
+//!
+//! # Guarantees
+//!
+//! - Each request counted in `policy_queue_requests_total` is, in the end, counted in exactly one of the
+//!   series completed, failed, revoked, cancelled and rejected. The counts are those of
+//!   [`PolicyQueueHandle::snapshot`](crate::PolicyQueueHandle::snapshot).
+//! - A recorder is never called under a lock of the layer. Each change is reported exactly once, by whoever
+//!   made it, right after it; so the reports add up to the true values, whatever their order. Between a
+//!   change and its report, a gauge may be off by that change.
+//! - If a recorder panics, that report is lost. No request is.
+//! - Two layers under one recorder add up where their labels are the same. A layer's gauges return to 0 when
+//!   the layer and its last request are gone.
 //!
 //! # With Prometheus
 //!
-//! The exporter renders a histogram as quantiles, which cannot be added up, unless it is given
-//! buckets:
+//! Unless it is given buckets, the exporter renders a histogram as quantiles, which cannot be aggregated:
 //!
 //! ```
 //! use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
@@ -66,11 +71,11 @@
 //! # Ok::<(), metrics_exporter_prometheus::BuildError>(())
 //! ```
 //!
-//! Leave its `idle_timeout` off: it forgets series that stand still, and these are registered once.
-//! The example `metrics` serves an exposition, and has a Grafana dashboard beside it.
+//! Leave its `idle_timeout` off: it drops series that do not change, and a layer registers its series only
+//! once. The example `metrics` serves these metrics to Prometheus and comes with a Grafana dashboard.
 
-/// The name of the histogram of waits, to configure its buckets.
+/// The name of the histogram of waits, for configuring its buckets.
 pub const WAIT_SECONDS: &str = "policy_queue_wait_seconds";
 
-/// The name of the histogram of holds, to configure its buckets.
+/// The name of the histogram of holds, for configuring its buckets.
 pub const HOLD_SECONDS: &str = "policy_queue_hold_seconds";

@@ -1,8 +1,8 @@
 //! The locks and atomics of the pool: those of the standard library, or those of `loom`, which runs
 //! a test through every interleaving of them.
 //!
-//! `Arc` and `Weak` stay the standard ones. `loom` has no `Weak`, its `Arc` cannot be a method's
-//! receiver, and nothing here hangs on when a count of references changes: slots are counted apart.
+//! `Arc` and `Weak` are always the standard ones: `loom` has no `Weak`, its `Arc` cannot be a method's
+//! receiver, and nothing depends on when a reference count changes, as slots are counted separately.
 
 #[cfg(all(test, policy_queue_loom))]
 mod modelled;

@@ -10,7 +10,7 @@ loom::thread_local! {
     static HELD: Cell<usize> = Cell::new(0);
 }
 
-/// True if the running thread holds a lock of the pool's.
+/// True if the running thread holds a lock of the pool.
 pub(crate) fn holds_lock() -> bool {
     HELD.with(|held| held.get() > 0)
 }

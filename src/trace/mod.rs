@@ -1,15 +1,15 @@
-//! What spans and subscribers are told. Nothing here may be called under a lock: it runs a subscriber.
+//! Span fields and events. Nothing here may be called under a lock, as it runs the subscriber's code.
 //!
-//! Without the feature `tracing`, `off.rs` is in this module's place.
+//! Without the feature `tracing`, `off.rs` takes this module's place.
 
 use std::time::Duration;
 
 use tracing::{Span, debug, info};
 
-/// Not the module's path: it is what users filter by.
+/// Fixed, as users filter by it; the default would be the module's path.
 const TARGET: &str = "tower_policy_queue";
 
-/// A request goes on to the inner service.
+/// Records that a request goes on to the inner service.
 pub(crate) fn admitted(
     class: &str,
     dominion: Option<&str>,
@@ -23,12 +23,12 @@ pub(crate) fn admitted(
     span.record("policy_queue.waited_ms", waited.as_secs_f64() * 1e3);
 }
 
-/// A request is turned away; its class and dominion as far as they are known.
+/// Emits the event for a request that is turned away, with its class and dominion if they are known.
 pub(crate) fn rejected(code: &str, class: Option<&str>, dominion: Option<&str>) {
     info!(target: TARGET, code, class, dominion, "request turned away");
 }
 
-/// A request's client went away.
+/// Emits the event for a request whose client went away.
 pub(crate) fn cancelled(stage: &str, class: &str, dominion: Option<&str>) {
     debug!(target: TARGET, stage, class, dominion, "request cancelled");
 }

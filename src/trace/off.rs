@@ -1,4 +1,4 @@
-//! What spans and subscribers are told without the feature `tracing`: nothing, at no cost.
+//! Takes the place of the parent module without the feature `tracing`: it does nothing, at no cost.
 
 use std::time::Duration;
 
