@@ -1,54 +1,54 @@
-//! Why a change is refused.
+//! The error of a change that is refused.
 
 use std::{error::Error, fmt};
 
-/// Why a change was refused. Nothing was changed then.
+/// Why a change was refused. Nothing has then changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// There is no dominion of this id.
+    /// There is no dominion with this id.
     #[non_exhaustive]
     UnknownDominion {
         /// The id.
         id: String,
     },
-    /// The dominion is a local one, and the worker is not.
+    /// The dominion is local, and the worker is not.
     #[non_exhaustive]
     LocalDominion {
         /// The dominion's id.
         id: String,
     },
-    /// There is no worker of this id.
+    /// There is no worker with this id.
     #[non_exhaustive]
     UnknownWorker {
         /// The id.
         id: String,
     },
-    /// The profile is in force, and the new policy does not have it: switch to another one first.
+    /// The profile is in force, but the new policy does not have it. Switch to another one first.
     #[non_exhaustive]
     ProfileInForce {
         /// The name.
         name: String,
     },
-    /// The policy has no profile of this name.
+    /// The policy has no profile with this name.
     #[non_exhaustive]
     UnknownProfile {
         /// The name.
         name: String,
     },
-    /// A worker of this id is there already.
+    /// There is already a worker with this id.
     #[non_exhaustive]
     WorkerExists {
         /// The id.
         id: String,
     },
-    /// The id is empty, or has characters outside `[A-Za-z0-9_.-]`.
+    /// The id is empty or has characters outside `[A-Za-z0-9_.-]`.
     #[non_exhaustive]
     InvalidWorker {
         /// The id.
         id: String,
     },
-    /// One of the worker's models has no name, or is named twice.
+    /// One of the worker's models has no name or is named twice.
     #[non_exhaustive]
     InvalidModel {
         /// The model.

@@ -1,4 +1,4 @@
-//! Changes to a layer while it runs, and its end.
+//! Inspects, changes and shuts down a layer while it runs.
 
 mod error;
 mod worker_spec;
@@ -18,11 +18,10 @@ use crate::{
     pool::{Condition, Places, Pool, Switched},
 };
 
-/// A handle on the queues of a layer: to change them while they run, and to end them.
+/// A handle to the queues of a layer, to inspect them, change them while they run, and shut them down.
 ///
-/// Each change takes effect at once: whoever may go after it goes. Nobody who is queued is evicted
-/// by a change of limits, and nobody's response is cut off, except by
-/// [`switch_profile`](Self::switch_profile).
+/// Each change takes effect at once: requests that may start after it start. No change of a limit evicts
+/// a waiting request, and no change cuts off a response, except [`switch_profile`](Self::switch_profile).
 ///
 /// ```
 /// use tower_policy_queue::{PolicyConfig, PolicyQueueLayer};
@@ -43,25 +42,27 @@ impl PolicyQueueHandle {
         Self { hub }
     }
 
-    /// Changes where the workers are, under the policy in force.
+    /// Changes which workers there are, under the policy in force.
     fn change_places<T>(&self, change: impl FnOnce(&Core, &mut Places) -> T) -> T {
         loop {
             let core = self.hub.settled();
             let mut places = core.places_mut();
-            // A reload takes over what was changed before it.
+            // If superseded, a reload has already taken over the places: a change would be lost.
             if !core.is_superseded() {
                 return change(&core, &mut places);
             }
         }
     }
 
-    /// Adds a worker. Requests that wait already may go to it like those that come, if it serves their
-    /// model and is on their allow-lists (of which 1024 bytes are kept). One that was removed and comes
-    /// back has those on it that it still serves.
+    /// Adds a worker.
+    ///
+    /// Waiting requests may go to it just like new ones, if it serves their model and is on their allow-list
+    /// (of which 1024 bytes are kept while a request waits). A worker that was removed and is added again
+    /// still has the requests that it has not finished.
     ///
     /// # Errors
     ///
-    /// If its id is not a name or is taken, if its dominion does not exist or is a local one, or if
+    /// If its id is not a valid name or is taken, if its dominion does not exist or is a local one, or if
     /// one of its models has no name, is named twice or is served in another dominion.
     pub fn add_worker(&self, spec: WorkerSpec) -> Result<(), ChangeError> {
         let (worker, dominion) = spec.into_worker()?;
@@ -95,8 +96,8 @@ impl PolicyQueueHandle {
         Ok(())
     }
 
-    /// Takes a worker out of service for good. Requests that could go to no other are answered with
-    /// `no_eligible_worker`; those that it has finish.
+    /// Removes a worker. Waiting requests that could go to no other worker are answered with
+    /// `no_eligible_worker`; requests that it already has finish.
     ///
     /// # Errors
     ///
@@ -112,9 +113,10 @@ impl PolicyQueueHandle {
         Ok(())
     }
 
-    /// Stops giving a worker requests, or goes on with it. Those that it has finish; those that
-    /// wait for it alone go on waiting, and others like them are answered with
-    /// `no_eligible_worker`.
+    /// Starts or stops draining a worker. A draining worker gets no requests.
+    ///
+    /// Requests that it already has finish. Requests that wait for it alone go on waiting; new ones that
+    /// only it may serve are answered with `no_eligible_worker`.
     ///
     /// # Errors
     ///
@@ -123,8 +125,9 @@ impl PolicyQueueHandle {
         self.set_condition(id, |condition| condition.draining = draining)
     }
 
-    /// Stops giving a worker requests while it is overloaded, or goes on with it. Requests that wait go
-    /// on waiting; those that come, and that no other worker may serve, are answered with
+    /// Marks a worker as overloaded, or no longer so. An overloaded worker gets no requests.
+    ///
+    /// Requests that wait go on waiting; new ones that no other worker may serve are answered with
     /// `no_eligible_worker`.
     ///
     /// # Errors
@@ -134,8 +137,8 @@ impl PolicyQueueHandle {
         self.set_condition(id, |condition| condition.overloaded = overloaded)
     }
 
-    /// Keeps those requests away from a worker that do not tolerate `taint`, or lets them come again:
-    /// see [`QueueHints::tolerations`](crate::QueueHints::tolerations).
+    /// Adds a taint to a worker, or removes it. Requests that do not tolerate `taint` do not go to a tainted
+    /// worker: see [`QueueHints::tolerations`](crate::QueueHints::tolerations).
     ///
     /// # Errors
     ///
@@ -150,8 +153,8 @@ impl PolicyQueueHandle {
         })
     }
 
-    /// Changes how many slots a dominion has; `None` is unlimited. If there are fewer than are
-    /// taken, none is handed out until enough are back.
+    /// Sets how many slots a dominion has; `None` is unlimited. If more than that are in use, none is
+    /// granted until enough have been released.
     ///
     /// # Errors
     ///
@@ -168,7 +171,7 @@ impl PolicyQueueHandle {
         Ok(())
     }
 
-    /// Changes how many requests may wait in a dominion.
+    /// Sets how many requests may wait in a dominion.
     ///
     /// # Errors
     ///
@@ -181,17 +184,18 @@ impl PolicyQueueHandle {
         Ok(())
     }
 
-    /// Loads the local models of a profile and no others, as far as the layer knows: requests that
-    /// wait for other local models, or run on them, are answered with `profile_switch`, and a
-    /// response that is under way ends with a [`SlotRevoked`](crate::SlotRevoked). The rest is not
-    /// touched. Until the first switch, all local models are taken to be loaded.
+    /// Puts a profile in force: from here on, the layer treats its local models, and no others, as loaded.
+    ///
+    /// Requests that wait for other local models, or run on them, are answered with `profile_switch`; a
+    /// response that is under way ends with a [`SlotRevoked`](crate::SlotRevoked). Other requests are not
+    /// affected. Until the first switch, all local models count as loaded.
     ///
     /// # Errors
     ///
     /// If the policy has no such profile.
     pub fn switch_profile(&self, name: &str) -> Result<(), ChangeError> {
         let changed = {
-            // A reload has the profile in force apply to the models it brings.
+            // A reload applies the profile in force to the models that it adds, so it must wait.
             let mut reloading = self.hub.reloading();
             let core = self.hub.current();
             let changed = reload::select(&core, &reload::selection(core.policy(), name)?);
@@ -202,25 +206,30 @@ impl PolicyQueueHandle {
         Ok(())
     }
 
-    /// Puts the layer under another policy, while requests wait and run.
+    /// Replaces the policy, while requests wait and run, and returns what changed.
     ///
-    /// Dominions, classes and workers are matched by their names. Dominions and classes keep their
-    /// waiters, deficits, slots and counts, workers what they have in hand. Requests that wait in a
-    /// class that is gone come to the class that the new policy gives them, in the place of their
-    /// arrival; those of a dominion that is gone are answered with `queue_unavailable`, and those that
-    /// could go to no worker any more with `no_eligible_worker`. Requests in flight keep their slots,
-    /// by the rules they were given them by; a lower `max_concurrency` takes none back. Whoever may go
-    /// under the new policy goes at once.
+    /// Dominions, classes and workers are matched by name. Dominions and classes keep their waiting
+    /// requests, deficits, slots and counts; workers keep the requests that they have. Requests that may
+    /// start under the new policy start at once.
     ///
-    /// What was set by [`set_max_concurrency`](Self::set_max_concurrency) and
-    /// [`set_max_queue`](Self::set_max_queue) is forgotten for what the new policy says, and a worker that was
-    /// removed is back if the policy has it. Workers that were [added](Self::add_worker) stay, unless
-    /// the policy has their id, serves one of their models in another dominion or has not got their
-    /// dominion. A dominion that was closed stays closed, a profile in force stays so. Where several
-    /// workers are equally loaded, those that a reload brought come last, unless so many were removed that
-    /// they come in the places of forgotten ones.
+    /// - A request that waits in a removed class moves to the class that the new policy gives it, in order of
+    ///   arrival.
+    /// - A request that waits in a removed dominion is answered with `queue_unavailable`; one that no worker
+    ///   may serve any more, with `no_eligible_worker`.
+    /// - A request in flight keeps its slot, under the rules by which it was granted. A lower
+    ///   `max_concurrency` revokes no slot.
     ///
-    /// The answer is what is different from the policy before.
+    /// As for changes made through a handle:
+    ///
+    /// - The new policy overrides [`set_max_concurrency`](Self::set_max_concurrency) and
+    ///   [`set_max_queue`](Self::set_max_queue).
+    /// - A removed worker comes back if the new policy has it.
+    /// - An [added](Self::add_worker) worker stays, unless the new policy has its id, serves one of its
+    ///   models in another dominion, or lacks its dominion.
+    /// - A closed dominion stays closed, and the profile in force stays in force.
+    ///
+    /// Among equally loaded workers, those that a reload added come last, unless they took the places of
+    /// removed workers.
     ///
     /// ```
     /// use tower_policy_queue::{PolicyConfig, PolicyQueueLayer};
@@ -236,14 +245,15 @@ impl PolicyQueueHandle {
     ///
     /// # Errors
     ///
-    /// If the profile in force is not one of the new policy's. Nothing is changed then.
+    /// If the new policy does not have the profile in force. Nothing is changed then.
     pub fn reload(&self, config: PolicyConfig) -> Result<PolicyChanges, ChangeError> {
         reload::reload(&self.hub, config)
     }
 
-    /// Ends the queue of a dominion: whoever waits in it, and whoever comes, is answered with
-    /// `queue_unavailable`. Those who have a slot finish. It stays closed as long as each policy that
-    /// the layer is [put under](Self::reload) has it.
+    /// Closes the queue of a dominion. Requests that wait in it, and new ones, are answered with
+    /// `queue_unavailable`; those that have a slot finish.
+    ///
+    /// A [`reload`](Self::reload) does not reopen it, unless a policy in between does not have the dominion.
     ///
     /// # Errors
     ///
@@ -253,13 +263,13 @@ impl PolicyQueueHandle {
         Ok(())
     }
 
-    /// Ends all queues for good, that of the requests without a dominion too: a later
-    /// [`reload`](Self::reload) opens none of them, and none of its own.
+    /// Closes all queues for good, including that of requests without a dominion. A later
+    /// [`reload`](Self::reload) does not reopen them; dominions that it adds are closed, too.
     pub fn shutdown(&self) {
         self.hub.shut_down();
     }
 
-    /// What the layer has in hand right now, all dominions together.
+    /// The resources that the layer has in use right now, in all dominions together.
     pub fn usage(&self) -> Usage {
         let core = self.hub.current();
         let mut usage = Usage {
@@ -275,16 +285,16 @@ impl PolicyQueueHandle {
         usage
     }
 
-    /// What the layer looks like right now, and why each of those waits who wait: the next 100 of
-    /// each dominion, and 100 of those that are blocked.
+    /// The state of the layer right now, with the reason why each request waits. For each dominion, it lists
+    /// the next 100 waiting requests and up to 100 blocked ones.
     ///
-    /// Dominions are looked at one after the other; what is said of one is of one moment. Its lock is
-    /// held while it is copied, no longer.
+    /// Dominions are read one after the other, so each is consistent only in itself. A dominion's lock is
+    /// held only while its state is copied.
     pub fn snapshot(&self) -> Snapshot {
         self.snapshot_of(WAITERS)
     }
 
-    /// A [`snapshot`](Self::snapshot) with as many of those that wait as `waiters` says.
+    /// A [`snapshot`](Self::snapshot) that lists up to `waiters` requests in place of 100.
     pub fn snapshot_of(&self, waiters: usize) -> Snapshot {
         let core = self.hub.current();
         Snapshot {
@@ -294,10 +304,10 @@ impl PolicyQueueHandle {
         }
     }
 
-    /// Waits until no request has a slot. New ones may come meanwhile, unless the queues are
+    /// Waits until no request has a slot. New requests may start meanwhile, unless the queues are
     /// [shut down](Self::shutdown).
     pub async fn drained(&self) {
-        // Others may come while the last ones go, and another policy.
+        // Requests may start while the last ones end, and the policy may be replaced.
         loop {
             let core = self.hub.current();
             if core.all_pools().all(|pool| pool.is_idle()) {
@@ -310,7 +320,7 @@ impl PolicyQueueHandle {
     }
 
     fn set_condition(&self, id: &str, change: impl Fn(&mut Condition)) -> Result<(), ChangeError> {
-        // Whoever it wakes may look for a place.
+        // The lock of the places is released first, as tasks woken by this may take it.
         let core = self.hub.settled();
         let dominion = core.places().of_worker(id);
         let dominion = dominion.ok_or_else(|| unknown_worker(id))?;

@@ -1,11 +1,11 @@
-//! A worker that comes while the layer runs.
+//! A worker to be added while the layer runs.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
 use super::ChangeError;
 use crate::config::{Endpoint, Worker, is_name};
 
-/// A remote worker to be added while the layer runs: what an entry of `endpoints:` says.
+/// A remote worker to be added while the layer runs, with what an entry of `endpoints:` can say.
 #[derive(Clone, Debug)]
 pub struct WorkerSpec {
     id: String,
@@ -17,7 +17,7 @@ pub struct WorkerSpec {
     api_key: Option<Secret>,
 }
 
-/// A key, or an address that may hold one, left out of `Debug`.
+/// A key, or an address that may contain one. `Debug` does not print it.
 #[derive(Clone)]
 struct Secret(String);
 
@@ -28,8 +28,8 @@ impl fmt::Debug for Secret {
 }
 
 impl WorkerSpec {
-    /// A worker in no dominion, that serves the model of its own name. As long as no
-    /// [`dominion`](Self::dominion) is given its requests are unlimited.
+    /// Creates a worker without a dominion that serves the model of its own name. Unless a
+    /// [`dominion`](Self::dominion) is given, its requests are unlimited.
     pub fn new(id: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -42,7 +42,7 @@ impl WorkerSpec {
         }
     }
 
-    /// The dominion whose slots its requests take.
+    /// Sets the dominion whose slots its requests take.
     #[must_use]
     pub fn dominion(self, id: impl Into<String>) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl WorkerSpec {
         }
     }
 
-    /// The models it serves.
+    /// Sets the models that it serves.
     #[must_use]
     pub fn models<M: Into<String>>(self, models: impl IntoIterator<Item = M>) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl WorkerSpec {
         }
     }
 
-    /// What `prefill_busy_threshold_frac` is a multiple of, in tokens.
+    /// Sets what `prefill_busy_threshold_frac` is a multiple of, in tokens.
     #[must_use]
     pub fn max_num_batched_tokens(self, tokens: u64) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl WorkerSpec {
         }
     }
 
-    /// The protocol it speaks, carried to the inner service.
+    /// Sets the protocol that it speaks, which is carried to the inner service.
     #[must_use]
     pub fn protocol(self, protocol: impl Into<String>) -> Self {
         Self {
@@ -78,8 +78,8 @@ impl WorkerSpec {
         }
     }
 
-    /// Where it listens, carried to the inner service as it is: unlike in a policy, `${NAME}` is not
-    /// replaced.
+    /// Sets the address where it listens, which is carried to the inner service as it is: unlike in a
+    /// policy, `${NAME}` is not expanded.
     #[must_use]
     pub fn base_url(self, base_url: impl Into<String>) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl WorkerSpec {
         }
     }
 
-    /// Its key, carried to the inner service as it is.
+    /// Sets its key, which is carried to the inner service as it is.
     #[must_use]
     pub fn api_key(self, api_key: impl Into<String>) -> Self {
         Self {
@@ -97,8 +97,8 @@ impl WorkerSpec {
         }
     }
 
-    /// The worker, in no dominion yet, and the id of the one it goes to: which there are, only the policy
-    /// in force knows.
+    /// The worker, without a dominion yet, and the id of its dominion, which only the policy in force can
+    /// resolve.
     pub(super) fn into_worker(self) -> Result<(Worker, Option<String>), ChangeError> {
         let id = self.id;
         if !is_name(&id) {
