@@ -4,10 +4,10 @@
 //! cargo run --features status --example gateway
 //! ```
 //!
-//! It prints what to try with curl, and the address of a page that shows what it does. With `--features
-//! openai,status` it reads the model and the prompt's length
-//! from the request's JSON; without, the model from the header `x-model`. Workers of the policy that have no `base_url` are simulated,
-//! so it needs nothing else; the others are reached over plain http.
+//! It prints curl commands to try, and the address of a page that shows the queue at work. With
+//! `--features openai,status` it reads the model and the prompt's length from the request's JSON;
+//! otherwise, it takes the model from the header `x-model`. Workers of the policy without a `base_url` are
+//! simulated, so it needs nothing else; the others are reached over plain http.
 
 mod sim;
 
@@ -62,11 +62,11 @@ Usage: gateway [--config FILE] [--listen ADDRESS] [--demo]
                     meant for the default policy
   --help            print this";
 
-/// What the last bytes of a response may take to the wire once its body has ended.
+/// How long the last bytes of a response may take to reach the wire once its body has ended.
 const LAST_BYTES: Duration = Duration::from_millis(100);
 
-/// For how long clients are asked to close their idle connections. Some HTTP/2 clients read nothing
-/// while they ask for nothing, and would never hear of it.
+/// How long clients have to close their idle connections when asked to. Some HTTP/2 clients read nothing
+/// while they have no request, and would never notice.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 #[tokio::main]
@@ -98,7 +98,7 @@ struct Options {
 }
 
 impl Options {
-    /// None if help is asked for.
+    /// `None` if help is asked for.
     fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut config = PathBuf::from("examples/gateway.yaml");
         let mut listen = None;
@@ -121,7 +121,7 @@ impl Options {
                 _ => return Err(format!("unknown argument {}", arg.to_string_lossy())),
             }
         }
-        // The demo takes any port, as nobody else needs to find it.
+        // The demo takes any free port, as nobody else needs to find it.
         let port = if demo { 0 } else { 8080 };
         let listen = listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port)));
         Ok(Some(Self {
@@ -153,9 +153,9 @@ async fn run(options: Options) -> Result<(), BoxError> {
     let (drained, is_drained) = oneshot::channel();
     let server = server.with_graceful_shutdown(async move {
         interrupted().await;
-        // Who waits or comes is told to go elsewhere, while those who stream are served to the end.
-        // Only then are the connections closed: some HTTP/2 clients give the streams up that they
-        // have once they hear of it.
+        // Waiting and new requests are turned away, while running streams are served to the end.
+        // Only then are the connections closed: some HTTP/2 clients drop their streams when they
+        // are told of it.
         handle.shutdown();
         handle.drained().await;
         tokio::time::sleep(LAST_BYTES).await;
@@ -181,25 +181,26 @@ async fn run(options: Options) -> Result<(), BoxError> {
 
 fn gateway(layer: PolicyQueueLayer, models: &[String]) -> Router {
     let handle = layer.handle();
-    // A real one has it behind authentication, as the docs of `status` show.
+    // A real gateway puts it behind authentication, as the docs of `status` show.
     let status = StatusService::new(layer.handle());
     let model =
         |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "gateway"});
     let listed = json!({"object": "list", "data": models.iter().map(model).collect::<Vec<_>>()});
     let backends = Backends {
         sim: Sim::new(4, Duration::from_millis(1), Duration::from_millis(100)),
-        // A connection for each request. Servers close them when they like, llama.cpp after each
-        // stream, and a request sent at that moment would be lost.
+        // A connection for each request. Servers may close idle ones at any time (llama.cpp does so
+        // after each stream), and a request sent at that moment would be lost.
         client: Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
             .build_http(),
     };
-    // On the method. On the router, others would queue for their 405, or unknown paths for their 404.
+    // On the method. On the router, other methods would queue for their 405, or unknown paths for
+    // their 404.
     let forward = post(forward);
     #[cfg(not(feature = "openai"))]
     let forward = forward.route_layer(layer);
-    // The model and the length from the request's own JSON, outside; and inside, which worker has
-    // seen its beginning.
+    // The outer layer reads the model and the length from the request's JSON; inside, the index knows
+    // which worker has seen the prompt's beginning.
     #[cfg(feature = "openai")]
     let forward = forward
         .route_layer(layer.cached_tokens(PrefixIndex::new()))
@@ -207,7 +208,7 @@ fn gateway(layer: PolicyQueueLayer, models: &[String]) -> Router {
     Router::new()
         .route("/v1/chat/completions", forward.clone())
         .route("/v1/completions", forward)
-        // A probe that queued would fail when the gateway is busiest.
+        // Not queued: a probe that had to wait would fail when the gateway is busiest.
         .route("/health", get(|| async { "ok\n" }))
         .route("/usage", get(move || async move { Json(usage(&handle)) }))
         .nest_service("/status", status)
@@ -215,7 +216,7 @@ fn gateway(layer: PolicyQueueLayer, models: &[String]) -> Router {
         .with_state(backends)
 }
 
-/// What the layer has in hand, for whoever watches.
+/// The layer's usage, for monitoring.
 fn usage(handle: &PolicyQueueHandle) -> Value {
     let usage = handle.usage();
     json!({
@@ -232,7 +233,7 @@ struct Backends {
     client: Client<HttpConnector, Body>,
 }
 
-/// Runs when it is the request's turn.
+/// Runs once it is the request's turn.
 async fn forward(
     State(backends): State<Backends>,
     Extension(admission): Extension<Admission>,
@@ -249,7 +250,7 @@ async fn forward(
         Some((endpoint, base_url)) => backends.forward(endpoint, base_url, request).await,
         None => backends.sim.respond(request).await.into_response(),
     };
-    // For whoever looks with `curl -i`.
+    // To be seen with `curl -i`.
     for (name, value) in [
         ("x-policy-class", admission.class()),
         ("x-worker", worker),
@@ -263,8 +264,8 @@ async fn forward(
 }
 
 impl Backends {
-    /// Both bodies stream: nothing is collected here. Dropping the response, as happens when the
-    /// client has gone, closes the connection to the server and so stops it too.
+    /// Both bodies are streamed, not collected. Dropping the response, as happens when the client goes
+    /// away, closes the connection to the server and so stops the server too.
     async fn forward(&self, endpoint: &Endpoint, base_url: &str, mut request: Request) -> Response {
         let bad_gateway = |code: &str, what: &str| {
             let message = format!("endpoint `{}` {what}", endpoint.id());
@@ -285,7 +286,7 @@ impl Backends {
         let headers = request.headers_mut();
         remove_hop_by_hop(headers);
         headers.remove(HOST);
-        // The caller's key was for the gateway.
+        // The caller's key is for the gateway only.
         headers.remove(AUTHORIZATION);
         if let Some(key) = endpoint.api_key() {
             let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {key}")) else {
@@ -301,7 +302,7 @@ impl Backends {
                 response.map(Body::new)
             }
             Err(error) => {
-                // The address is the operator's business alone.
+                // The address is for the operator only.
                 eprintln!("{base_url}: {error}{}", causes(&error));
                 bad_gateway("upstream_unreachable", "cannot be reached")
             }
@@ -309,7 +310,7 @@ impl Backends {
     }
 }
 
-/// `base_url` with what follows `/v1` in the path of the request.
+/// Appends what follows `/v1` in the path of the request to `base_url`.
 fn join(base_url: &str, asked: &Uri) -> Option<Uri> {
     let path = asked.path_and_query()?.as_str();
     let rest = path.strip_prefix("/v1").unwrap_or(path);
@@ -319,7 +320,7 @@ fn join(base_url: &str, asked: &Uri) -> Option<Uri> {
         .filter(|uri: &Uri| uri.scheme_str() == Some("http"))
 }
 
-/// Headers that speak of one connection, and must not be passed on to the next.
+/// Removes headers that apply to one connection only and must not be passed on to the next.
 fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -349,12 +350,12 @@ fn causes(error: &dyn Error) -> String {
     causes.map(|cause| format!(": {cause}")).collect()
 }
 
-/// Until Ctrl-C or SIGTERM. Then those who stream are served to the end, unless Ctrl-C comes again.
+/// Waits for Ctrl-C or SIGTERM. Running streams are then served to the end, unless Ctrl-C comes again.
 async fn interrupted() {
     let interrupt = tokio::signal::ctrl_c();
     let ended = future::select(Box::pin(interrupt), Box::pin(terminated())).await;
     if let Either::Left((Err(_), _)) = ended {
-        // Then it is the system's default, which needs no help.
+        // Ctrl-C then keeps the system's default behaviour, which needs no help.
         return future::pending().await;
     }
     println!("Finishing what was begun. Ctrl-C ends at once.");
@@ -365,7 +366,7 @@ async fn interrupted() {
     });
 }
 
-/// Reads the policy again on each SIGHUP, where there is such a thing. A bad file changes nothing.
+/// Reloads the policy on each SIGHUP, where there is such a signal. A bad file changes nothing.
 async fn reload_on_hangup(handle: PolicyQueueHandle, config: PathBuf) {
     #[cfg(unix)]
     if let Ok(mut hangups) = signal(SignalKind::hangup()) {
@@ -389,7 +390,7 @@ async fn reload_on_hangup(handle: PolicyQueueHandle, config: PathBuf) {
     drop((handle, config));
 }
 
-/// Until SIGTERM, where there is such a thing.
+/// Waits for SIGTERM, where there is such a signal.
 async fn terminated() {
     #[cfg(unix)]
     if let Ok(mut signal) = signal(SignalKind::terminate()) {
@@ -402,7 +403,7 @@ async fn terminated() {
 fn print_usage(address: SocketAddr, config: &Path, models: &[String]) {
     let base = format!("http://{address}");
     let model = models.first().map_or("demo", String::as_str);
-    // With the feature `openai` the body says it all.
+    // With the feature `openai`, the body says it all.
     let (header, headers) = if cfg!(feature = "openai") {
         (String::new(), String::new())
     } else {
@@ -446,7 +447,7 @@ or with OpenAI's Python client:
 
 // ===== The demonstration =====
 
-/// What the curl lines show, for those in a hurry, and for CI.
+/// Shows the same as the curl commands, for those in a hurry and for CI.
 async fn demo(base: &str) -> Result<(), BoxError> {
     let caller = Caller {
         client: Client::builder(TokioExecutor::new()).build_http(),
@@ -473,7 +474,7 @@ async fn demo(base: &str) -> Result<(), BoxError> {
     println!("Three streams at once, where one runs and one waits");
     let mut first = caller.ask(true, 40).await?;
     println!("  first:  {}, and streams", first.status());
-    // Whichever of the two comes second finds the queue full, and is the first to be answered.
+    // Whichever of the two arrives second finds the queue full, and is answered first.
     let (Either::Left((third, second)) | Either::Right((third, second))) =
         future::select(Box::pin(caller.ask(true, 4)), Box::pin(caller.ask(true, 4))).await;
     let (status, text) = read(third?).await?;

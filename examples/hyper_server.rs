@@ -1,4 +1,4 @@
-//! The layer without a framework: plain hyper, HTTP/1 and HTTP/2, in a stack of Tower layers.
+//! The layer without a framework: in a stack of Tower layers on plain hyper, with HTTP/1 and HTTP/2.
 //!
 //! ```text
 //! cargo run --example hyper_server              # sends itself two requests, and ends
@@ -41,7 +41,7 @@ endpoints:
   - {id: simulated, dominion: gpu}
 ";
 
-/// How long a request may wait for the head of its response, the queue included.
+/// How long a request may wait for the head of its response, including its time in the queue.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -64,7 +64,7 @@ async fn main() -> Result<(), BoxError> {
     serve(listener, service, visit).await
 }
 
-/// The stack. Each layer sees what those below it do.
+/// The stack. Each layer sees the responses of those below it.
 fn service(
     policy: PolicyConfig,
 ) -> impl Service<
@@ -77,13 +77,13 @@ fn service(
 + 'static {
     let sim = Sim::new(2, Duration::from_millis(1), Duration::from_millis(10));
     ServiceBuilder::new()
-        // Sees all responses, those below that turn a request away included.
+        // Sees all responses, including those with which layers below turn a request away.
         .layer(
             TraceLayer::new_for_http()
                 .make_span_with(span)
                 .on_response(log),
         )
-        // An error would close the connection under the other requests on it.
+        // An error would close the connection, along with the other requests on it.
         .map_result(|result: Result<Response<_>, BoxError>| match result {
             Ok(response) => Ok::<_, BoxError>(response.map(BodyExt::boxed_unsync)),
             Err(_) => {
@@ -93,8 +93,8 @@ fn service(
                 Ok(response.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
             }
         })
-        // Outside the queue, so that waiting counts. Who is given up on leaves the queue at once;
-        // a stream may last as long as it likes.
+        // Outside the queue, so that the time in the queue counts. A request that times out leaves the
+        // queue at once; a stream that has begun may last for any time.
         .timeout(TIMEOUT)
         .layer(PolicyQueueLayer::new(policy))
         .service(service_fn(move |request| {
@@ -113,7 +113,7 @@ fn span<B>(request: &Request<B>) -> Span {
     )
 }
 
-/// Tells of the admission, which is among the response's extensions unless it was turned away.
+/// Logs the admission, which is in the response's extensions unless the request was turned away.
 fn log<B>(response: &Response<B>, latency: Duration, span: &Span) {
     let admission = response.extensions().get::<Admission>();
     if let Some(admission) = admission {
@@ -129,7 +129,7 @@ fn log<B>(response: &Response<B>, latency: Duration, span: &Span) {
     );
 }
 
-/// Serves until `done` is done, then lets the connections finish what they are at.
+/// Serves until `done` completes, then lets the connections finish what they are doing.
 async fn serve<S, B>(
     listener: TcpListener,
     service: S,
@@ -143,8 +143,8 @@ where
     B: Body<Data = Bytes, Error = BoxError> + Send + 'static,
 {
     let mut server = auto::Builder::new(TokioExecutor::new());
-    // Room for what all streams may have sent that nobody reads: one that is parked with a long body
-    // must not hold up the connection.
+    // Room for all unread bytes of all streams: one that is parked with a long body must not hold up the
+    // connection.
     server
         .http2()
         .max_concurrent_streams(200)
@@ -156,7 +156,7 @@ where
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
-                // Out of file descriptors, most likely: some will be free again.
+                // Most likely out of file descriptors: some will become free.
                 Err(error) => {
                     warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -168,7 +168,7 @@ where
                 return outcome;
             }
         };
-        // A clone for each connection; the queues and slots are those of the layer, and shared.
+        // A clone for each connection; all of them share the layer's queues and slots.
         let service = TowerToHyperService::new(service.clone());
         let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
         let connection = graceful.watch(connection.into_owned());
@@ -180,7 +180,7 @@ where
     }
 }
 
-/// Sends a request to this server, and prints the answer.
+/// Sends a request to this server and prints the answer.
 async fn ask(base: &str, http2: bool, family: &str) -> Result<(), BoxError> {
     let client = Client::builder(TokioExecutor::new())
         .http2_only(http2)

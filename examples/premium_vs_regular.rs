@@ -4,9 +4,9 @@
 //! cargo run --release --example premium_vs_regular
 //! ```
 //!
-//! 320 premium and 320 regular requests of 512 tokens wait before the worker serves the first of
-//! them. With equal quanta, half of the first 320 completions should be premium; with quanta
-//! 512:128, four fifths. Clients, gateway and worker talk real HTTP, in one process.
+//! 320 premium and 320 regular requests of 512 tokens all wait before the worker serves the first of them.
+//! With equal quanta, half of the first 320 completions should be premium; with quanta of 512:128, four
+//! fifths. Clients, gateway and worker talk real HTTP in one process.
 
 mod sim;
 
@@ -48,23 +48,23 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// Requests of each class.
 const EACH: usize = 320;
 const TOKENS: usize = 512;
-/// A worker is busy when it prefills more than this: three requests leave room for one more, four
-/// do not. So the queue, too, keeps four at the worker.
+/// A worker is busy when it prefills more tokens than this: three requests leave room for one more, four
+/// do not. So the queue, too, keeps four requests at the worker.
 const BUSY_THRESHOLD: usize = 1536;
-/// What the worker runs at a time.
+/// The sequences that the worker runs at a time.
 const SEQUENCES: u32 = 4;
 /// 25.6 ms for a prompt of 512 tokens.
 const PER_PROMPT_TOKEN: Duration = Duration::from_micros(50);
-/// How long a run may take, which should take 4 s.
+/// How long a run may take. It should take 4 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A run: the quanta, what must come of them, and what the documentation of Dynamo's router says
-/// did come of them there.
+/// A run: the quanta, what they must lead to, and what they led to according to the documentation of
+/// Dynamo's router.
 struct Scenario {
     name: &'static str,
     premium_quantum: usize,
     regular_quantum: usize,
-    /// Of the first 320 completions, how many may be premium.
+    /// How many of the first 320 completions may be premium.
     expected: RangeInclusive<usize>,
     published: Published,
 }
@@ -135,7 +135,7 @@ async fn compare() -> Result<(), BoxError> {
 
 // ===== The gateway =====
 
-/// The policy. A gateway's own would be a file: see `gateway.yaml`.
+/// The policy. A real gateway would have it in a file: see `gateway.yaml`.
 fn policy(scenario: &Scenario) -> String {
     let Scenario {
         premium_quantum,
@@ -173,10 +173,10 @@ headers:
     )
 }
 
-/// The worker behind the layer, and `arrived` to say how many requests have come.
+/// The worker behind the layer. `arrived` counts the requests that have arrived.
 fn gateway(policy: PolicyConfig, sim: Sim, arrived: watch::Sender<usize>) -> Router {
-    // A request takes its place when the layer is called, not when its future is first polled. So
-    // those that are counted here have either started or wait in the queue.
+    // A request takes its place when the layer is called, not when its future is first polled. So all that
+    // are counted here have either started or wait in the queue.
     let arrived = Arc::new(arrived);
     let count_arrivals = move |future| {
         arrived.send_modify(|count| *count += 1);
@@ -192,7 +192,7 @@ fn gateway(policy: PolicyConfig, sim: Sim, arrived: watch::Sender<usize>) -> Rou
         .with_state(sim)
 }
 
-/// Runs when it is the request's turn, and tells the client how long that took.
+/// Runs once it is the request's turn, and tells the client how long that took.
 async fn complete(
     State(sim): State<Sim>,
     Extension(admission): Extension<Admission>,
@@ -222,7 +222,7 @@ impl Class {
     }
 }
 
-/// A request that was answered to the end.
+/// A request that was answered to its end.
 struct Served {
     class: Class,
     waited: Duration,
@@ -235,7 +235,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Asks for one token, and reads the answer to its end.
+    /// Asks for one token and reads the answer to its end.
     async fn call(self, class: Class, tokens: usize) -> Result<Served, BoxError> {
         let prompt = "hi ".repeat(tokens);
         let body = format!(
@@ -269,9 +269,9 @@ async fn run(scenario: &Scenario) -> Result<Outcome<'_>, BoxError> {
     let url = format!("http://{}/v1/completions", listener.local_addr()?);
     let server = tokio::spawn(axum::serve(listener, gateway).into_future());
 
-    // HTTP/2, because 640 connections with both ends in one process are more than many systems
-    // let it open. Each client is one connection, which carries 200 requests at a time by default.
-    // (In a project of its own this takes axum's feature `http2`.)
+    // HTTP/2, because many systems do not let one process open both ends of 640 connections. Each client
+    // is one connection, which carries 200 requests at a time by default. (In your own project, this needs
+    // axum's feature `http2`.)
     let callers: Vec<_> = (0..4)
         .map(|_| Caller {
             client: Client::builder(TokioExecutor::new())
@@ -281,10 +281,10 @@ async fn run(scenario: &Scenario) -> Result<Outcome<'_>, BoxError> {
         })
         .collect();
 
-    // Nothing may be served before everybody waits, or the first to come would be served without
-    // competition. So the worker stands still at first, and a gate, a request as large as four,
-    // makes it busy: all that come after it queue. Once the worker runs and has read the gate's
-    // prompt, the first four of them go.
+    // Nothing may be served before all requests wait, or the first to arrive would be served without
+    // competition. So the worker is paused at first, and a gate, a request as large as four, makes it busy:
+    // all that arrive after it queue. Once the worker runs and has read the gate's prompt, the first four of
+    // them start.
     let pause = sim.pause().await;
     let gate = tokio::spawn(callers[0].clone().call(Class::Regular, 4 * TOKENS));
     arrivals.wait_for(|&count| count == 1).await?;
@@ -317,9 +317,9 @@ async fn run(scenario: &Scenario) -> Result<Outcome<'_>, BoxError> {
     })
 }
 
-// ===== What came of it =====
+// ===== The outcome =====
 
-/// Everybody, in the order of completion.
+/// All requests, in order of completion.
 struct Outcome<'a> {
     scenario: &'a Scenario,
     served: Vec<Served>,
@@ -327,7 +327,7 @@ struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// How many of a class are among these completions.
+    /// How many of these completions are of a class.
     fn count(served: &[Served], class: Class) -> usize {
         served.iter().filter(|served| served.class == class).count()
     }
@@ -336,7 +336,7 @@ impl Outcome<'_> {
         Self::count(&self.served[..EACH.min(self.served.len())], class)
     }
 
-    /// Regular requests that were not done yet when the last premium one was.
+    /// Regular requests that were not yet done when the last premium one was.
     fn regular_left(&self) -> usize {
         let premium = |served: &Served| served.class == Class::Premium;
         let last = self.served.iter().rposition(premium);
@@ -353,7 +353,7 @@ impl Outcome<'_> {
         wait.map_or(f64::NAN, Duration::as_secs_f64)
     }
 
-    /// Whether the shares are what the quanta promise.
+    /// Checks that the shares are what the quanta promise.
     fn check(&self) -> Result<(), String> {
         let Self {
             scenario, served, ..
@@ -373,7 +373,7 @@ impl Outcome<'_> {
                 scenario.expected.end(),
             ));
         }
-        // One in five is regular, at least, whenever both wait.
+        // While both wait, at least one in five is regular.
         let starved = |window: &&[Served]| Self::count(window, Class::Regular) == 0;
         if served[..EACH].windows(20).any(|window| starved(&window)) {
             return Err(format!(
@@ -396,12 +396,12 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// A line that is written over, for people; nothing where it goes to a file or a pipe.
+/// Prints a line that overwrites itself, on a terminal only.
 fn show_progress(scenario: &Scenario, served: usize) {
     let mut out = io::stdout();
     if out.is_terminal() {
         let line = format!("{scenario}  {served:3} of {}", 2 * EACH);
-        // What cannot be shown is no reason to stop.
+        // Failing to show progress is no reason to stop.
         _ = write!(out, "{line}\r").and_then(|()| out.flush());
     }
 }
@@ -453,7 +453,7 @@ fn print_table(outcomes: &[Outcome<'_>]) {
     println!("\nFour to one exactly, the last premium request is the 399th served: 241 are left.");
 }
 
-/// Each class's part of the completions as time goes by.
+/// Each class's share of the completions over time.
 fn print_bars(outcomes: &[Outcome<'_>]) {
     const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const COLUMN: usize = 20;

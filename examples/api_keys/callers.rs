@@ -1,4 +1,4 @@
-//! Callers of every kind, over real HTTP.
+//! Callers of all kinds, over real HTTP.
 
 use std::{error::Error, sync::Arc};
 
@@ -28,13 +28,13 @@ pub(crate) struct Caller {
     pub(crate) requests: usize,
     family: Option<&'static str>,
     tier: Option<&'static str>,
-    /// Each request has a label of its own.
+    /// Every request carries a different label.
     pub(crate) mints_labels: bool,
-    /// None: it should not get in.
+    /// `None`: it should not get in.
     pub(crate) class: Option<&'static str>,
-    /// The last of its turns should not be later than this.
+    /// Its last turn should come no later than this.
     pub(crate) last_turn: usize,
-    /// It should not have more of the first [`REGULAR_DONE`] turns than this.
+    /// It should have no more of the first [`REGULAR_DONE`] turns than this.
     pub(crate) most_turns: usize,
 }
 
@@ -53,7 +53,7 @@ impl Caller {
         }
     }
 
-    /// What it asks for, beyond an answer.
+    /// What it asks for, besides an answer.
     pub(crate) fn wish(&self) -> String {
         let family = self.family.map(str::to_owned);
         let tier = self.tier.map(|tier| format!("tier {tier}"));
@@ -63,16 +63,16 @@ impl Caller {
     }
 }
 
-/// While premium requests wait, 17 of them, four of five turns are theirs.
+/// While the 17 premium requests wait, four of five turns are theirs.
 const PREMIUM_DONE: usize = 17 * 5 / 4 + 2;
-/// Three tenants take turns at the rest, eight each, and one of them has one more.
+/// Three tenants take turns at the rest: eight turns each, and one more for one of them.
 pub(crate) const REGULAR_DONE: usize = 17 + 3 * 8 + 1;
 
-/// In the order in which they arrive: the worst first.
+/// In order of arrival, the worst first.
 pub(crate) static CALLERS: [Caller; 8] = [
     Caller {
         mints_labels: true,
-        // As many as the others with keys of this kind, and one whose turn comes first.
+        // As many turns as the others with such keys, and one more, as hers comes first.
         most_turns: 9,
         ..Caller::new("eve", "demo-key-of-eve", 2000)
     },
@@ -114,7 +114,7 @@ pub(crate) static CALLERS: [Caller; 8] = [
     },
 ];
 
-/// Has the slot while the others arrive.
+/// Holds the slot while the others arrive.
 pub(crate) static OPENER: Caller = Caller::new("bob", "demo-key-of-bob", 1);
 
 /// The answer to a request.
@@ -129,7 +129,7 @@ pub(crate) struct Answer {
 
 type HttpClient = Client<HttpConnector, Full<Bytes>>;
 
-/// Sends one of a caller's requests, and reads the answer.
+/// Sends one of a caller's requests and reads the answer.
 async fn ask(
     client: HttpClient,
     base: Arc<str>,
@@ -173,7 +173,7 @@ fn said<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     value.and_then(|value| value.to_str().ok()).unwrap_or("-")
 }
 
-/// Has a caller send all its requests at once.
+/// Sends all requests of a caller at once.
 pub(crate) fn come(base: &Arc<str>, caller: &'static Caller) -> JoinSet<Result<Answer, BoxError>> {
     let mut requests = JoinSet::new();
     for first in (0..caller.requests).step_by(STREAMS) {

@@ -34,22 +34,22 @@ use crate::{
     sim::{self, Sim},
 };
 
-/// What callers ask for a family with.
+/// The header with which callers ask for a family.
 pub(crate) const FAMILY: &str = "x-dynamo-meta-policy-class";
 
-/// The longest body. Its announced length counts as tokens before a byte of it has come.
+/// The longest body. Its declared length counts as tokens before any byte of it has come.
 const MAX_BODY: usize = 1024 * 1024;
-/// The longest head, in bytes, and for how long it may take to come.
+/// The longest head, in bytes, and the longest time that it may take to arrive.
 const MAX_HEAD: usize = 16 * 1024;
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Requests at a time on one connection.
 pub(crate) const STREAMS: usize = 200;
 
-/// What one request of an HTTP/2 connection may send before somebody reads it, in bytes.
+/// The bytes that one request of an HTTP/2 connection may send before they are read.
 const WINDOW: u32 = 1 << 16;
 
-/// What is added later is further out, and sees a request earlier.
+/// A layer that is added later is further out, and sees a request earlier.
 pub(crate) fn gateway(queue: PolicyQueueLayer, sim: Sim) -> Router {
     let backend = Backend {
         sim,
@@ -63,7 +63,7 @@ pub(crate) fn gateway(queue: PolicyQueueLayer, sim: Sim) -> Router {
         .with_state(backend)
 }
 
-/// Lets nobody through without a key, and says whose request it is.
+/// Lets no request through without a valid key, and says whose request it is.
 async fn authenticate(mut request: Request, next: Next) -> Response {
     let given = request.headers().get(AUTHORIZATION);
     let key = given.and_then(|given| given.to_str().ok()?.strip_prefix("Bearer "));
@@ -86,7 +86,7 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// The classifier: grants of what a request asks for what its key is worth.
+/// The classifier: of what a request asks for, grants what its key is worth.
 fn entitled(request: &Request) -> QueueHints {
     let tenant = request.extensions().get::<&'static Tenant>();
     let asked = request.headers().get(FAMILY);
@@ -95,9 +95,9 @@ fn entitled(request: &Request) -> QueueHints {
         families.find(|&&family| asked == family)
     });
     QueueHints {
-        // None leaves it at what `authenticate` said.
+        // `None` leaves it at what `authenticate` has set.
         policy: granted.map(|&family| family.to_owned()),
-        // None has the header read.
+        // `None` leaves it to the header.
         strict_priority: match tenant {
             Some(tenant) if tenant.sets_tiers => None,
             _ => Some(0),
@@ -109,11 +109,11 @@ fn entitled(request: &Request) -> QueueHints {
 #[derive(Clone)]
 struct Backend {
     sim: Sim,
-    /// Requests that were served so far.
+    /// Requests served so far.
     turns: Arc<AtomicUsize>,
 }
 
-/// Runs when it is the request's turn.
+/// Runs once it is the request's turn.
 async fn complete(
     State(backend): State<Backend>,
     Extension(admission): Extension<Admission>,
@@ -138,7 +138,7 @@ async fn complete(
     response
 }
 
-/// Serves for ever. axum's own `serve` has no say in how large or how slow a head may be.
+/// Serves forever. axum's own `serve` cannot limit how large or how slow a head may be.
 pub(crate) async fn serve(listener: TcpListener, app: Router) {
     let mut server = auto::Builder::new(TokioExecutor::new());
     server
@@ -151,8 +151,8 @@ pub(crate) async fn serve(listener: TcpListener, app: Router) {
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEAD as u32)
         .max_concurrent_streams(STREAMS as u32)
-        // Room for what all streams may have sent that nobody reads: one that is parked with a long body
-        // must not hold up the connection.
+        // Room for all unread bytes of all streams: one that is parked with a long body must not hold up
+        // the connection.
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW * (STREAMS as u32 + 1))
         .keep_alive_interval(Some(HEAD_PATIENCE));
@@ -161,7 +161,7 @@ pub(crate) async fn serve(listener: TcpListener, app: Router) {
         let connection = server
             .serve_connection(TokioIo::new(stream), service)
             .into_owned();
-        // Clients that go away are an error here, and nobody's concern.
+        // A client that goes away is an error here, and of no concern.
         tokio::spawn(async move { drop(connection.await) });
     }
 }

@@ -2,14 +2,14 @@
 
 use std::hint::black_box;
 
-/// Whoever a key was given to.
+/// The holder of a key.
 #[derive(Debug)]
 pub(crate) struct Tenant {
     pub(crate) name: &'static str,
     key: &'static str,
-    /// The families that it may ask for. Without asking it gets the first.
+    /// The families that it may ask for. If it does not ask, it gets the first.
     pub(crate) families: &'static [&'static str],
-    /// Whether its strict priorities are believed.
+    /// Whether its strict priorities are trusted.
     pub(crate) sets_tiers: bool,
 }
 
@@ -27,7 +27,7 @@ impl Tenant {
 const PREMIUM: &[&str] = &["premium", "regular"];
 const REGULAR: &[&str] = &["regular"];
 
-/// Real keys are random, kept as hashes, and not in a source file.
+/// Real keys are random, and stored as hashes outside the source code.
 static TENANTS: [Tenant; 5] = [
     Tenant {
         sets_tiers: true,
@@ -39,7 +39,7 @@ static TENANTS: [Tenant; 5] = [
     Tenant::new("eve", "demo-key-of-eve", REGULAR),
 ];
 
-/// All keys are compared, each to its end: the time this takes does not tell how much of a guess was
+/// Compares all keys, each to its end, so that the time this takes does not tell how much of a guess was
 /// right.
 pub(crate) fn tenant_of(key: &str) -> Option<&'static Tenant> {
     TENANTS.iter().fold(None, |found, tenant| {

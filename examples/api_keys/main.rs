@@ -1,14 +1,13 @@
-//! A gateway whose callers have keys: what a key is worth is decided by the gateway, and not by the
-//! caller's headers.
+//! A gateway whose callers have keys. The gateway, not the caller's headers, decides what a key is worth.
 //!
 //! ```text
 //! cargo run --example api_keys
 //! ```
 //!
-//! Outside of the queue, `authenticate` finds the tenant behind a key and tells the queue with
-//! `QueueHints`, which beat every header. In the queue, the classifier `entitled` has the last word:
-//! a caller may ask for less than its key is worth, never for more. Then callers of every kind come
-//! at once over real HTTP, and a table shows what each got. It fails if somebody got more.
+//! Outside the queue, `authenticate` looks up the tenant of a key and tells the queue with `QueueHints`,
+//! which override every header. Inside, the classifier `entitled` has the last word: a caller may ask for
+//! less than its key is worth, never for more. Then callers of all kinds arrive at once over real HTTP, and
+//! a table shows what each of them got. It fails if one got more than its key is worth.
 
 mod callers;
 mod gateway;
@@ -28,7 +27,7 @@ use self::{
     sim::Sim,
 };
 
-/// Four premium requests to one regular, as all of them are of 32 tokens here.
+/// Serves four premium requests for each regular one, as all requests have 32 tokens here.
 const POLICY: &str = "
 default_policy_family: regular
 max_queue_wait_ms: 30000
@@ -41,7 +40,7 @@ endpoints: [{id: embedded, dominion: gpu}]
 headers: {strict_priority: x-strict-priority}    # but see `entitled`
 ";
 
-/// How long the demonstration may take, which should take a second.
+/// How long the demonstration may take. It should take a second.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[tokio::main]
@@ -64,7 +63,7 @@ async fn demonstrate() -> Result<(), BoxError> {
     let base = Arc::from(format!("http://{}", listener.local_addr()?));
     tokio::spawn(serve(listener, gateway(queue, sim.clone())));
 
-    // The backend makes a pause, until everybody is there.
+    // The backend pauses until everybody is there.
     let pause = sim.pause().await;
     let opener = come(&base, &OPENER);
     until(&handle, |usage| usage.slots_in_use == 1).await;
@@ -80,7 +79,7 @@ async fn demonstrate() -> Result<(), BoxError> {
 
     println!("{waiting} requests wait for one slot. Who sent them, and what became of them:\n");
     println!("caller   asks for            class    client   status  requests  turns      waited");
-    // Whoever has most to send is looked at last, and not waited for.
+    // In reverse, so that the caller with the most requests comes last; it is not waited for.
     let mut wrong = Vec::new();
     for (caller, mut requests) in parties.into_iter().rev() {
         let answers = if caller.mints_labels {
@@ -110,7 +109,7 @@ async fn demonstrate() -> Result<(), BoxError> {
     }
 }
 
-/// Waits until the queue has this in hand.
+/// Waits until the queue's usage meets the condition.
 async fn until(handle: &PolicyQueueHandle, condition: impl Fn(Usage) -> bool) {
     while !condition(handle.usage()) {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -138,7 +137,7 @@ fn row(caller: &Caller, answers: &[Answer]) -> String {
     )
 }
 
-/// What a caller should not have got.
+/// What a caller got that it should not have got.
 fn mistakes(caller: &Caller, answers: &[Answer]) -> Vec<String> {
     let mut wrong = Vec::new();
     for answer in answers {

@@ -1,5 +1,5 @@
-//! What the examples that put the layer under load have in common: a plain hyper server, what they
-//! read of their own process, and waits that are counted in bounded memory.
+//! What the examples that put the layer under load share: a plain hyper server, the memory of their own
+//! process, and histograms of waits, in bounded memory.
 
 #![allow(dead_code, reason = "each example uses a part of it")]
 
@@ -19,7 +19,7 @@ use tower::Service;
 
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves HTTP/1 and HTTP/2, each connection in a task of its own.
+/// Serves HTTP/1 and HTTP/2, each connection in its own task.
 pub(crate) async fn serve<S, B>(listener: TcpListener, service: S)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Send>
@@ -32,21 +32,21 @@ where
     server
         .http2()
         .max_concurrent_streams(None)
-        // Clients that go away are what is tested; hyper would take many of them for an attack.
+        // Clients that go away are what is tested here; hyper would take so many of them for an attack.
         .max_pending_accept_reset_streams(usize::MAX >> 1)
         .max_local_error_reset_streams(None);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of file descriptors, most likely: some will be free again.
+            // Most likely out of file descriptors: some will become free.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        // Many small frames: none is to wait for the one before to be acknowledged.
+        // There are many small frames: none should wait until the one before is acknowledged.
         drop(stream.set_nodelay(true));
         let service = TowerToHyperService::new(service.clone());
         let server = server.clone();
         tokio::spawn(async move {
-            // Ends with an error whenever a handler fails or a client goes.
+            // Ends with an error whenever a handler fails or a client goes away.
             drop(server.serve_connection(TokioIo::new(stream), service).await);
         });
     }
@@ -70,12 +70,12 @@ where
     Ok(Some(value))
 }
 
-/// Memory of this process in bytes, as Linux counts it; elsewhere nothing is known.
+/// The memory of this process in bytes, as Linux counts it; `None` on other systems.
 pub(crate) fn resident() -> Option<u64> {
     status("VmRSS:")
 }
 
-/// The most there was.
+/// The peak of the same.
 pub(crate) fn peak_resident() -> Option<u64> {
     status("VmHWM:")
 }
@@ -87,7 +87,7 @@ fn status(key: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Durations, within a hundredth, up to minutes.
+/// A histogram of durations of up to ten minutes, accurate to a hundredth.
 #[derive(Clone)]
 pub(crate) struct Waits(Histogram<u64>);
 
@@ -105,7 +105,7 @@ impl Waits {
         self.0.len()
     }
 
-    /// In milliseconds; none if there are no durations.
+    /// In milliseconds; `None` if there are no durations.
     pub(crate) fn quantile(&self, quantile: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(quantile) as f64 / 1e3)
     }

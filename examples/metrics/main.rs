@@ -1,11 +1,11 @@
-//! What the layer tells Prometheus: an axum gateway with `/metrics`, a short run, and what it left.
+//! What the layer reports to Prometheus: an axum gateway with `/metrics`, a short run, and its metrics.
 //!
 //! ```text
-//! cargo run --example metrics --features metrics              # a short run, and its exposition
+//! cargo run --example metrics --features metrics              # a short run, and its metrics
 //! cargo run --example metrics --features metrics -- --serve   # goes on serving, until Ctrl-C
 //! ```
 //!
-//! `grafana.json` beside this file is a dashboard for it: import it and choose the data source.
+//! `grafana.json` beside this file is a dashboard for these metrics: import it and choose the data source.
 
 use std::{convert::Infallible, error::Error, time::Duration};
 
@@ -31,12 +31,12 @@ endpoints:
   - {id: simulated, dominion: gpu}
 ";
 
-/// In seconds. The first is for those who did not wait.
+/// In seconds. The first is for requests that did not wait.
 const BUCKETS: [f64; 10] = [0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0];
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Before the layer is made: it registers with the recorder that it finds.
+    // Installed before the layer is created, as the layer registers with the recorder that it finds.
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Full(metrics::WAIT_SECONDS.to_owned()), &BUCKETS)?
         .set_buckets_for_metric(Matcher::Full(metrics::HOLD_SECONDS.to_owned()), &BUCKETS)?
@@ -60,18 +60,18 @@ fn app(policy: PolicyConfig, recorder: PrometheusHandle) -> Router {
     Router::new()
         .route("/v1/completions", get(complete))
         .route_layer(PolicyQueueLayer::new(policy))
-        // Behind no queue: it must answer most of all when there is one.
+        // Not queued: it must answer above all when requests wait.
         .route(
             "/metrics",
             get(move || {
-                // Nobody else does it, as no task was installed with the recorder.
+                // `install_recorder` starts no task that would do this.
                 recorder.run_upkeep();
                 std::future::ready(recorder.render())
             }),
         )
 }
 
-/// Four words, one after the other.
+/// Streams four words.
 async fn complete() -> Body {
     let words = stream::iter(["one ", "two ", "three ", "four "]).then(|word| async move {
         sleep(Duration::from_millis(10)).await;
@@ -80,8 +80,8 @@ async fn complete() -> Body {
     Body::from_stream(words)
 }
 
-/// Eight come at once, of whom two run, four wait and two are turned away. Then one comes who does
-/// not stay to the end.
+/// Sends eight requests at once: two run, four wait and two are turned away. Then sends one more, whose
+/// client does not stay to the end.
 async fn run(app: &Router) -> Result<(), Box<dyn Error>> {
     let families = ["interactive", "batch"].into_iter().cycle();
     let crowd = families.take(8).map(|it| ask(app, "/v1/completions", it));

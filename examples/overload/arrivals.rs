@@ -1,4 +1,4 @@
-//! Requests that come at their own pace, whether or not those before them are answered.
+//! Requests that arrive at their own pace, whether or not earlier ones have been answered.
 
 use std::{
     sync::{
@@ -21,11 +21,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::load::{BoxError, Waits};
 
-/// Clients leave when they have waited so long for the whole answer.
+/// How long clients wait for the whole answer before they leave.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// A few at a time, so that the pace does not hang on the timer.
+/// Several requests are sent in a tick, so that the pace does not depend on the timer.
 const TICK: Duration = Duration::from_millis(10);
-/// What all arrivals share.
+/// The connections that all arrivals share.
 const CONNECTIONS: usize = 8;
 
 type Caller = Client<HttpConnector, Empty<Bytes>>;
@@ -47,8 +47,8 @@ impl Class {
         }
     }
 
-    /// Tokens of its prompts. Shares are of tokens: to have most of them with shorter prompts, premium
-    /// must have far more of the requests.
+    /// The tokens of its prompts. Shares are counted in tokens: to get most of them with shorter prompts,
+    /// premium must get far more of the requests.
     pub(crate) fn prompt(self) -> u64 {
         match self {
             Self::Premium => 256,
@@ -57,18 +57,18 @@ impl Class {
     }
 }
 
-/// What came of the requests.
+/// What became of the requests.
 pub(crate) struct Arrivals {
     pub(crate) sent: u64,
     pub(crate) turned_away: u64,
     pub(crate) gave_up: u64,
-    /// Answered by neither, which should not be.
+    /// Neither served nor turned away, which should not happen.
     pub(crate) lost: u64,
     /// Served, by class.
     pub(crate) served: [u64; 2],
-    /// Until the head, of those served, by class.
+    /// How long served requests waited for the head, by class.
     pub(crate) waits: [Waits; 2],
-    /// Until the answer, of those turned away.
+    /// How long it took to turn requests away.
     pub(crate) rejections: Waits,
     /// The same for a client that sends one request at a time, on a connection of its own.
     pub(crate) lone_rejections: Waits,
@@ -82,7 +82,7 @@ pub(crate) struct Quantiles {
 }
 
 impl Quantiles {
-    /// None of too few waits.
+    /// `None` if there are too few waits.
     pub(crate) fn of(waits: &Waits) -> Option<Self> {
         (waits.count() >= 20).then_some(())?;
         Some(Self {
@@ -105,7 +105,8 @@ struct Street {
     under_way: Arc<AtomicUsize>,
 }
 
-/// Sends so many requests a second for so long, every other one premium, and waits for the last.
+/// Sends `per_second` requests a second for `how_long`, every other one premium, and waits until all
+/// have ended.
 pub(crate) async fn arrive(
     base: String,
     per_second: f64,
@@ -133,11 +134,11 @@ pub(crate) async fn arrive(
     let mut sent: usize = 0;
     while began.elapsed() < how_long {
         ticks.tick().await;
-        // Whatever the timer made of the ticks, so many are due.
+        // Counted by time, as ticks may be late.
         let due = (began.elapsed().as_secs_f64() * per_second) as usize;
         for number in sent..due {
             let class = Class::ALL[number % 2];
-            // Neither class has connections of its own.
+            // Both classes share all connections.
             let caller = callers[number / 2 % CONNECTIONS].clone();
             street.under_way.fetch_add(1, Ordering::AcqRel);
             tokio::spawn(street.clone().one(caller, class));
@@ -150,7 +151,7 @@ pub(crate) async fn arrive(
     }
     street.arrivals().sent = sent as u64;
     let arrivals = Arc::clone(&street.arrivals);
-    // Aborted or not, the lone client is gone once it is joined.
+    // Whether it was aborted or not, the lone client is gone once it is joined.
     drop(lone.await);
     drop(street);
     let arrivals = Arc::into_inner(arrivals).ok_or("a client is left over")?;
@@ -184,7 +185,7 @@ impl Street {
         self.under_way.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// A client that is idle but for one request at a time. It is not counted among the others.
+    /// A client that sends one request at a time. It is not counted among the others.
     async fn lone(self) {
         let caller = caller();
         loop {

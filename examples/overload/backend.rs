@@ -1,9 +1,9 @@
-//! A backend that gets slower the more it is given at once, as a GPU does.
+//! A backend that, like a GPU, gets slower the more it runs at once.
 //!
-//! It runs a batch of [`BATCH`] sequences at full speed: a step, which writes one token of each,
-//! takes [`STEP`]. With `n` sequences, more than a batch, a step takes `(n / BATCH)^1.25` times as
-//! long. The 1 in the exponent is sharing: the tokens of all together would stay the same. The 0.25 is
-//! what is lost, to caches that no longer fit and are evicted and computed anew: at ten batches, 44 %.
+//! It runs a batch of [`BATCH`] sequences at full speed: a step, which writes one token of each sequence,
+//! takes [`STEP`]. With `n` sequences, more than a batch, a step takes `(n / BATCH)^1.25` times as long. The
+//! 1 in the exponent stands for sharing alone, which would leave the total throughput unchanged. The 0.25
+//! stands for what is lost when caches do not fit, are evicted and recomputed: 44 % at ten batches.
 //!
 //! The head of a response comes with the first token.
 
@@ -27,13 +27,13 @@ use tower::Service;
 
 use super::arrivals::Class;
 
-/// Sequences that run at full speed.
+/// The most sequences that run at full speed.
 pub(crate) const BATCH: usize = 16;
-/// Tokens of a response.
+/// The tokens of a response.
 pub(crate) const TOKENS: u32 = 5;
 pub(crate) const STEP: Duration = Duration::from_millis(10);
 
-/// Clones are one backend.
+/// Clones share one backend.
 #[derive(Clone, Default)]
 pub(crate) struct Backend(Arc<Load>);
 
@@ -41,7 +41,7 @@ pub(crate) struct Backend(Arc<Load>);
 struct Load {
     running: AtomicUsize,
     most: AtomicUsize,
-    /// Microseconds that sequences ran, all together.
+    /// The total time that sequences ran, in microseconds.
     busy: AtomicU64,
     finished: AtomicU64,
     /// Prompts of those that finished, in tokens, by class.
@@ -55,7 +55,7 @@ pub(crate) struct Work {
     pub(crate) finished: u64,
     /// Prompts of those that finished, in tokens, by class.
     pub(crate) tokens: [u64; 2],
-    /// Sequences that ran at a time.
+    /// The most sequences that ran at a time.
     pub(crate) most: usize,
 }
 
@@ -92,7 +92,7 @@ impl<B: Send + 'static> Service<Request<B>> for Backend {
     }
 }
 
-/// A response while it is written; it stops when it is dropped.
+/// A response that is being written. Dropping it stops it.
 pub(crate) struct Sequence {
     load: Arc<Load>,
     class: Class,
@@ -130,7 +130,7 @@ impl Sequence {
     }
 }
 
-/// How long a step takes with so many sequences.
+/// How long a step takes while `running` sequences run.
 fn step(running: usize) -> Duration {
     let batches = running as f64 / BATCH as f64;
     STEP.mul_f64(batches.max(1.0).powf(1.25))
@@ -155,7 +155,7 @@ impl Body for Sequence {
             load.tokens[self.class as usize].fetch_add(self.class.prompt(), Ordering::Relaxed);
             self.end();
         } else {
-            // From when it was due: what a busy machine is late by does not add up.
+            // Counted from when the last step was due, so that the delays of a busy machine do not add up.
             let due = self.due + step(self.load.running.load(Ordering::Relaxed));
             self.due = due;
             self.step.as_mut().reset(due);

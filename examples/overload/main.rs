@@ -1,14 +1,14 @@
 //! Ten times as many requests as the backend can serve, for a minute: with nothing in front of it, with
-//! what tower has, and with this layer.
+//! tower's own layers, and with this layer.
 //!
 //! ```text
 //! cargo run --release --example overload               # three minutes
 //! cargo run --release --example overload -- --seconds 10
 //! ```
 //!
-//! Requests come over real HTTP/2 at their own pace, half of them premium, and leave after 5 s. The
-//! backend's model is in `backend.rs`. It fails if the layer lets the backend idle or run more than a
-//! batch, if its queue outgrows its bound, if premium gets another share than it was promised, or if a
+//! Requests arrive over real HTTP/2 at their own pace, half of them premium, and leave after 5 s. The model
+//! of the backend is in `backend.rs`. The example fails if the layer lets the backend idle or run more than
+//! a batch, if its queue outgrows its bound, if premium does not get the share it was promised, or if a
 //! request is not answered.
 
 mod arrivals;
@@ -28,12 +28,12 @@ use self::{
     row::{Front, MAX_QUEUE, OVERLOAD, PREMIUM, READ_AHEAD, Row, capacity},
 };
 
-/// Within which nearly all requests that are turned away should be (p99). Not a reason to fail: other
-/// processes may have the machine for longer.
+/// How soon nearly all rejections (p99) should come. Not a reason to fail, as other processes may occupy the
+/// machine for longer.
 const PROMPTLY_MS: f64 = 50.0;
-/// Within which half of them must be: else they wait behind others.
+/// How soon half of them must come. If they do not, they wait behind other requests.
 const NEVER_MS: f64 = 500.0;
-/// Upper bound of what the layer keeps for a parked request besides the request, in bytes.
+/// An upper bound on what the layer keeps for a parked request, besides the request, in bytes.
 const WAITER: usize = 512;
 
 #[tokio::main]
@@ -72,7 +72,7 @@ half of them premium; premium prompts have {} tokens, regular ones {}. \
     );
     let mut rows = Vec::new();
     for (index, front) in Front::ALL.into_iter().enumerate() {
-        // In a process of its own, so that each has its own memory.
+        // Each in its own process, so that their memory can be told apart.
         let output = Command::new(std::env::current_exe()?)
             .args([
                 "--row",
@@ -173,7 +173,7 @@ fn ms(milliseconds: f64) -> String {
     }
 }
 
-/// What should have held with the layer and did not.
+/// What should have held with the layer, but did not.
 fn broken(row: &Row) -> Vec<String> {
     let mut broken = Vec::new();
     let mut check = |holds: bool, what: String| {
@@ -181,8 +181,8 @@ fn broken(row: &Row) -> Vec<String> {
             broken.push(what);
         }
     };
-    // Of the time that the sequences took on this machine, so that a slow one is not the layer's
-    // fault: a place of the batch that is free counts, a sequence that is late does not.
+    // Measured by the time that sequences took on this machine: a free place in the batch counts
+    // against the layer, a sequence that is late on a slow machine does not.
     check(
         row.utilization >= 95.0,
         format!(

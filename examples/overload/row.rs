@@ -1,5 +1,5 @@
-//! One way to stand in front of the backend, put under overload. Each runs in a process of its own, so
-//! that the memory of one is not that of another.
+//! One way to protect the backend, put under overload. Each runs in its own process, so that their memory
+//! can be told apart.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -21,18 +21,18 @@ use super::{
     load::{BoxError, peak_resident, serve},
 };
 
-/// How many times as many requests come as the backend can serve.
+/// How many times more requests arrive than the backend can serve.
 pub(crate) const OVERLOAD: f64 = 10.0;
-/// What premium is promised, in parts of a hundred.
+/// The share that premium is promised, in percent.
 pub(crate) const PREMIUM: f64 = 80.0;
 pub(crate) const MAX_QUEUE: usize = 64;
-/// What may be read ahead. These requests have no bodies.
+/// The bytes that may be read ahead. These requests have no bodies.
 pub(crate) const READ_AHEAD: usize = 1 << 20;
-/// Until the queues are full.
+/// How long it takes until the queues are full.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// Each class has a limit of its own. With `max_queue` alone, whoever sends most has most of the
-/// places, and a class can be served no more than it was let in.
+/// Each class has a queue limit of its own. With `max_queue` alone, the class that sends most would take
+/// most places, and a class cannot be served more than was let in.
 const POLICY: &str = "
 default_policy_family: regular
 uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
@@ -48,7 +48,7 @@ read_ahead_total_bytes: 1048576
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Front {
     Nothing,
-    /// `tower::limit::ConcurrencyLimit` of the size of a batch, below `tower::load_shed`.
+    /// A `tower::limit::ConcurrencyLimit` of the size of a batch, below `tower::load_shed`.
     Tower,
     PolicyQueue,
 }
@@ -65,7 +65,7 @@ impl Front {
     }
 }
 
-/// What was seen.
+/// What was measured.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Row {
     pub(crate) sent: u64,
@@ -73,11 +73,11 @@ pub(crate) struct Row {
     pub(crate) turned_away: u64,
     pub(crate) gave_up: u64,
     pub(crate) lost: u64,
-    /// Sequences finished each second, while requests came and the queues were full.
+    /// Sequences finished each second, while requests arrived and the queues were full.
     pub(crate) per_second: f64,
-    /// The part of the time, in all places of the batch, that a sequence ran, in parts of a hundred.
+    /// The part of the time in which the places of the batch were taken, in percent.
     pub(crate) utilization: f64,
-    /// Of the tokens served, in parts of a hundred.
+    /// Premium's share of the tokens served, in percent.
     pub(crate) premium_share: f64,
     pub(crate) waits: [Option<Quantiles>; 2],
     pub(crate) rejections: Option<Quantiles>,
@@ -146,7 +146,7 @@ impl Row {
     }
 }
 
-/// The backend from the end of the warm-up until requests come no more.
+/// The backend's work from the end of the warm-up until the last request arrives.
 struct Steady {
     per_second: f64,
     utilization: f64,
@@ -159,7 +159,7 @@ async fn steady(backend: Backend, how_long: Duration) -> Steady {
     sleep(how_long.saturating_sub(WARM_UP)).await;
     let (seconds, after) = (began.elapsed().as_secs_f64(), backend.work());
     let finished = after.finished - before.finished;
-    // Sequences that run at either end are counted where they end: that is the same error twice.
+    // A sequence counts where it ends, so those that run at either end of the period cancel out.
     let busy = (after.busy - before.busy).as_secs_f64();
     let all = seconds * BATCH as f64;
     let [premium, regular] = [0, 1].map(|class| after.tokens[class] - before.tokens[class]);
@@ -182,7 +182,7 @@ async fn most_waiting(handle: PolicyQueueHandle, how_long: Duration) -> usize {
 
 type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What tower has for it. The permit comes back with the head.
+/// What tower offers for it. The permit is released with the head of the response.
 fn shedding(
     backend: Backend,
 ) -> impl Service<Request<Incoming>, Response = Response<AnyBody>, Error = Infallible, Future: Send>
@@ -194,7 +194,7 @@ fn shedding(
         .concurrency_limit(BATCH)
         .service(backend);
     service_fn(move |request: Request<Incoming>| {
-        // Ready at once, as it sheds what the limit does not take.
+        // Ready at once, as requests beyond the limit are shed.
         let answered = limited.clone().oneshot(request);
         async move {
             Ok(match answered.await {

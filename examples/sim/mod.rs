@@ -1,10 +1,10 @@
-//! A simulated LLM server, for the examples: OpenAI-compatible completions, made of canned words.
+//! A simulated LLM server for the examples: OpenAI-compatible completions, made of canned words.
 //!
-//! It is slow in the way the real thing is. A fixed number of sequences run at a time and the
-//! rest wait in line, first come, first served. A sequence first reads its prompt (the prefill, in
+//! It is slow in the way that real ones are. A fixed number of sequences run at a time; the rest wait in
+//! line, first come, first served. A sequence first reads its prompt (the prefill, which takes time in
 //! proportion to the prompt's tokens), and then writes its answer, one token after another.
 //!
-//! Nothing is spawned: a sequence lives in its response, so dropping the response stops it.
+//! No task is spawned: a sequence lives in its response, so dropping the response stops it.
 
 #![allow(dead_code, reason = "each example uses a part of it")]
 
@@ -30,7 +30,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// All it ever says. A word is a token.
+/// All that it ever says. A word is a token.
 const ANSWER: &str = "This is a simulated model. It has nothing to say, and says it one token at a \
                       time, keeping its place at the worker until the last of them is sent or \
                       nobody is there any more to read it.";
@@ -50,7 +50,7 @@ impl Sim {
     /// A server that runs `width` sequences at a time.
     pub(crate) fn new(width: u32, per_prompt_token: Duration, per_output_token: Duration) -> Self {
         Self {
-            // It is fair, so sequences start in the order in which they came.
+            // The semaphore is fair, so sequences start in order of arrival.
             sequences: Arc::new(Semaphore::new(width as usize)),
             width,
             per_prompt_token,
@@ -58,8 +58,8 @@ impl Sim {
         }
     }
 
-    /// Starts no further sequence until the returned pause is dropped, and waits until those that
-    /// run have ended.
+    /// Waits until all running sequences have ended, and starts no further one until the returned pause
+    /// is dropped.
     pub(crate) async fn pause(&self) -> Pause {
         let sequences = Arc::clone(&self.sequences);
         Pause {
@@ -115,7 +115,7 @@ pub(crate) struct Pause {
     _all: Option<OwnedSemaphorePermit>,
 }
 
-/// An answer while it is made.
+/// An answer that is being made.
 struct Sequence<W> {
     sim: Sim,
     prompt_tokens: usize,
@@ -146,7 +146,7 @@ impl<W: Iterator<Item = &'static str>> Sequence<W> {
     }
 }
 
-/// What a request's body says, as far as it matters here.
+/// The part of a request's body that matters here.
 #[derive(Deserialize)]
 struct Asked {
     #[serde(default)]
@@ -179,7 +179,7 @@ where
         .map_err(|error| format!("the body is no completion request: {error}"))
 }
 
-/// Words are tokens, and so are token ids.
+/// Each word is a token, and so is each token id.
 fn count_tokens(prompt: &Value) -> usize {
     match prompt {
         Value::String(text) => text.split_whitespace().count(),
@@ -195,7 +195,7 @@ fn count_tokens(prompt: &Value) -> usize {
     }
 }
 
-/// Puts an answer into OpenAI's words: those of chat completions, or of plain ones.
+/// Puts an answer into OpenAI's format, for chat completions or for plain ones.
 struct Reply {
     chat: bool,
     id: String,
@@ -224,7 +224,7 @@ impl Reply {
         }
     }
 
-    /// An object with `choices`, and `more` in it.
+    /// A response object with `choices`, and `usage` if given.
     fn object(&self, chat_kind: &str, choices: Value, usage: Option<Value>) -> Value {
         let mut object = json!({
             "id": self.id,
@@ -305,7 +305,7 @@ fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-/// An error as OpenAI's clients read it.
+/// An error in the format that OpenAI's clients read.
 pub(crate) fn error(status: StatusCode, code: &str, message: &str) -> Response<SimBody> {
     let kind = if status.is_client_error() {
         "invalid_request_error"

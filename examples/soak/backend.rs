@@ -1,5 +1,4 @@
-//! The service behind the layer: does what the client of each request has ordered, and keeps the
-//! ledger.
+//! The service behind the layer. It does what the client of each request has ordered, and keeps the ledger.
 
 use std::{
     collections::HashMap,
@@ -31,10 +30,10 @@ use super::{
     policies::BRIEF,
 };
 
-/// What it sends over and over.
+/// What it sends, over and over.
 static TEXT: [u8; 64 * 1024] = [b'x'; 64 * 1024];
 
-/// The panic that is meant to happen.
+/// The payload of panics that are meant to happen.
 pub(crate) struct Expected;
 
 /// What a client wants done with its request.
@@ -45,10 +44,10 @@ pub(crate) struct Order {
     /// At most 64 KiB.
     pub(crate) frame_bytes: usize,
     pub(crate) gap: Duration,
-    /// The response announces its length.
+    /// The response declares its length.
     pub(crate) sized: bool,
     pub(crate) fate: Fate,
-    /// To be told when the request begins to run.
+    /// To be notified when the request begins to run.
     pub(crate) granted: Option<oneshot::Sender<()>>,
 }
 
@@ -58,7 +57,7 @@ pub(crate) enum Fate {
     Done,
     /// With a 500.
     Status,
-    /// With an error in place of a response.
+    /// With an error instead of a response.
     Error,
     /// With an error after the last frame.
     BodyError,
@@ -68,7 +67,7 @@ pub(crate) enum Fate {
     PanicInBody,
 }
 
-/// Orders by the id of their requests. Clients and backend are one process.
+/// Orders, by the id of their requests. Clients and backend run in one process.
 #[derive(Clone, Default)]
 pub(crate) struct Orders(Arc<Mutex<HashMap<u64, Order>>>);
 
@@ -119,7 +118,7 @@ impl Shared {
     }
 }
 
-/// The service. Each clone is made ready anew, and some take a while.
+/// The service. Each clone must become ready anew, and some take a while.
 pub(crate) struct Backend {
     shared: Shared,
     readiness: Readiness,
@@ -191,7 +190,7 @@ where
         let shared = &self.shared;
         let slot = match (request.extensions().get(), request.extensions().get()) {
             (Some(&arrived), Some(admission)) => shared.begin(arrived, admission),
-            // Pinned to a worker that there is not, where nothing is enforced.
+            // Pinned to a worker that does not exist, where nothing is enforced.
             _ => {
                 shared.ledger.begin_unplaced();
                 Slot::None
@@ -199,7 +198,7 @@ where
         };
         let id = request.headers().get("x-id");
         let id = id.and_then(|id| id.to_str().ok()?.parse().ok());
-        // Its client may be gone.
+        // There is none if its client has gone.
         let order = id.and_then(|id| shared.orders.take(id));
         let Some(mut order) = order else {
             return Box::pin(async { Ok(Response::new(Reply::none())) });
@@ -252,7 +251,7 @@ where
     Ok(response)
 }
 
-/// For how long the class of a request has it keep its slot.
+/// How long a request keeps its slot, by its class.
 enum Slot {
     None,
     UntilHead(Running),
@@ -261,7 +260,7 @@ enum Slot {
 }
 
 impl Slot {
-    /// The request fails, while it has its slot.
+    /// Records that the request fails while it has its slot.
     fn fail(&self) {
         match self {
             Self::UntilHead(running) | Self::UntilFirstByte(running) | Self::UntilEnd(running) => {
@@ -272,8 +271,8 @@ impl Slot {
     }
 }
 
-/// The body of a response. It leaves the ledger before it says that it ends, as the layer gives its
-/// slot to the next one then.
+/// The body of a response. It leaves the ledger before it reports its end, as the layer then passes its
+/// slot on.
 pub(crate) struct Reply {
     left: usize,
     frame: Bytes,
@@ -301,7 +300,7 @@ impl Reply {
 
     fn new(order: Order, slot: Slot) -> Self {
         let fate = order.fate;
-        // A length that is announced and not kept is another mistake than those that are tried.
+        // A body that breaks its declared length is a different mistake, which is not tried here.
         let sized = order.sized && matches!(fate, Fate::Done | Fate::Status);
         let over = order.frames == 0 && sized;
         Self {

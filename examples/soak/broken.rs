@@ -5,15 +5,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Of those told one by one; the rest is only counted.
+/// The most that are told one by one; the rest are only counted.
 const TOLD: usize = 50;
 
-/// Clones share what they know.
+/// Clones share their records.
 #[derive(Clone, Default)]
 pub(crate) struct Broken(Arc<Mutex<(Vec<String>, usize)>>);
 
 impl Broken {
-    /// An invariant did not hold: says so at once, and again at the end.
+    /// Reports that an invariant did not hold, at once and again at the end.
     pub(crate) fn tell(&self, what: impl fmt::Display) {
         let mut broken = lock(&self.0);
         broken.1 += 1;
@@ -30,13 +30,13 @@ impl Broken {
         }
     }
 
-    /// Those told, and how many there were.
+    /// Those told, and the number of all.
     pub(crate) fn all(&self) -> (Vec<String>, usize) {
         lock(&self.0).clone()
     }
 }
 
-/// A panic that is meant to happen must not end the rest.
+/// Ignores poisoning: a panic that is meant to happen must not end the rest.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,14 +15,14 @@ use super::{
 
 const TAINT: &str = "hot";
 
-/// Who makes the changes, one after the other.
+/// Makes the changes, one after the other.
 pub(crate) struct Operator {
     pub(crate) handle: PolicyQueueHandle,
     pub(crate) ledger: Ledger,
     pub(crate) broken: Broken,
     rng: Rng,
     plan: Plan,
-    /// Workers that were added and not removed.
+    /// Workers that were added and not yet removed.
     added: Vec<String>,
     counts: Counts,
     told: watch::Sender<Counts>,
@@ -35,12 +35,12 @@ pub(crate) struct Counts {
     pub(crate) workers: u64,
     pub(crate) conditions: u64,
     pub(crate) limits: u64,
-    /// Those that were refused, such as that of a worker that is not there.
+    /// Those that were refused, such as changes to a worker that does not exist.
     pub(crate) refused: u64,
 }
 
 impl Operator {
-    /// Is to change the policy of `plan`, which must be in force.
+    /// An operator that starts from the policy of `plan`, which must be in force.
     pub(crate) fn new(
         handle: PolicyQueueHandle,
         ledger: Ledger,
@@ -76,7 +76,7 @@ impl Operator {
             self.told.send_replace(self.counts);
             sleep(Duration::from_millis(self.rng.u64(20..220))).await;
         }
-        // Nobody waits for long for a worker that takes nobody.
+        // Reopens all workers, so that no request waits long for one that takes none.
         for worker in WORKERS
             .iter()
             .copied()
@@ -154,7 +154,7 @@ impl Operator {
         let dominion = self.any_dominion();
         let slots: Cap = (self.rng.u8(..12) > 0).then(|| self.rng.usize(1..14));
         let caps = [(&*dominion, slots)];
-        // Where nothing is enforced, it is a limit for what would be.
+        // In a dominion that is not enforced, the limit applies only to what would be.
         let enforced = !self.plan.lenient.contains(&dominion);
         let caps = if enforced { &caps[..] } else { &[] };
         self.ledger
@@ -176,7 +176,7 @@ impl Operator {
     }
 }
 
-/// The slots that a policy brings.
+/// The slots of a policy's dominions.
 pub(crate) fn caps(plan: &Plan) -> Vec<(&str, Cap)> {
     let caps = plan.caps.iter();
     caps.map(|(dominion, cap)| (&**dominion, *cap)).collect()

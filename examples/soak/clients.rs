@@ -1,4 +1,4 @@
-//! Clients: some patient, some slow, and many that vanish at one stage or another.
+//! Clients: some patient, some slow, and many that vanish at some stage.
 
 use std::{
     future::Future,
@@ -52,7 +52,7 @@ impl Way {
             .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(64)
             .http2_only(http2)
-            // A reader that stops is to stop its own stream and no other.
+            // A reader that stops must hold up its own stream and no other.
             .http2_initial_stream_window_size(1 << 16)
             .http2_initial_connection_window_size(1 << 25);
         Self {
@@ -63,18 +63,18 @@ impl Way {
     }
 }
 
-/// What all clients have in common.
+/// What all clients share.
 #[derive(Clone)]
 pub(crate) struct Crowd {
     /// HTTP/1 and HTTP/2, to each of the servers.
     pub(crate) ways: Vec<Way>,
-    /// The same for requests with bodies. A server that answers before it has read one closes an
-    /// HTTP/1 connection, and the next request must not be on it by then.
+    /// The same for requests with bodies. A server that answers before it has read a body closes its
+    /// HTTP/1 connection, on which no other request must be by then.
     pub(crate) upload_ways: Vec<Way>,
     pub(crate) orders: Orders,
     pub(crate) tally: Tally,
     pub(crate) broken: Broken,
-    /// Whether requests are to be sent.
+    /// True while requests should be sent.
     pub(crate) load: watch::Receiver<bool>,
     pub(crate) next: Arc<AtomicU64>,
 }
@@ -85,7 +85,7 @@ enum Plan {
     Read,
     ReadSlowly,
     StopReading,
-    /// Read, in a class whose slots are taken back before the end.
+    /// Reads, in a class whose slots are revoked before the end.
     Overstay,
     LeaveBeforeHead,
     LeaveOnGrant,
@@ -94,7 +94,7 @@ enum Plan {
     Upload,
     GiveUpload,
     BreakUpload,
-    /// Read, and see how the handler fails.
+    /// Reads, and sees the handler fail.
     Fail(Fate),
 }
 
@@ -129,23 +129,23 @@ impl Plan {
 /// A request that is about to be sent.
 struct Asked {
     plan: Plan,
-    /// It may lose its slot for its time.
+    /// It may lose its slot after its class's longest hold.
     brief: bool,
     http2: bool,
-    /// Bytes that the client means to send, and to get.
+    /// Bytes that the client means to send, and expects to receive.
     sending: usize,
     expected: usize,
 }
 
 impl Crowd {
-    /// Sends one request after the other while there is to be load.
+    /// Sends one request after the other while there should be load.
     pub(crate) async fn client(mut self, seed: u64) {
         let mut rng = Rng::with_seed(seed);
         while self.load.wait_for(|load| *load).await.is_ok() {
             let under_way = self.tally.begin();
             let id = self.next.fetch_add(1, Ordering::Relaxed);
             let outcome = timeout(PATIENCE, self.ask(&mut rng, id)).await;
-            // Taken by the backend, unless it never saw the request.
+            // The backend has already taken it, unless it never saw the request.
             drop(self.orders.take(id));
             match outcome {
                 Ok(Some(outcome)) => self.tally.add(outcome),
@@ -164,7 +164,7 @@ impl Crowd {
         }
     }
 
-    /// Sends one, and says how it ended; none if it was turned away.
+    /// Sends a request and returns how it ended; `None` if it was turned away.
     async fn ask(&mut self, rng: &mut Rng, id: u64) -> Option<Outcome> {
         let plan = Plan::any(rng);
         let (told, granted) = oneshot::channel();
@@ -207,7 +207,7 @@ impl Crowd {
                     None => return Some(Outcome::LeftBeforeHead),
                 }
             }
-            // A grant that never comes leaves the response to be the first.
+            // If the grant never comes, the response is first.
             Plan::LeaveOnGrant => match first(response, granted_only(granted)).await {
                 Some(response) => response,
                 None => return Some(Outcome::LeftOnGrant),
@@ -220,7 +220,7 @@ impl Crowd {
         }
     }
 
-    /// Whether it is as ordered that no head came.
+    /// The outcome if no head came, which may be as ordered.
     fn no_head(&self, asked: &Asked, error: Error) -> Outcome {
         match asked.plan {
             Plan::Fail(Fate::Error) => Outcome::Failed,
@@ -253,7 +253,7 @@ impl Crowd {
         }
         let status = head.status;
         match asked.plan {
-            // Caught, and answered by who caught it.
+            // Caught and answered by the `CatchPanicLayer`.
             Plan::Fail(Fate::PanicInCall | Fate::PanicInFuture)
                 if status == StatusCode::INTERNAL_SERVER_ERROR =>
             {
@@ -280,7 +280,7 @@ impl Crowd {
             if got >= leave_after && asked.plan == Plan::LeaveMidStream {
                 return Some(Outcome::LeftMidStream);
             } else if got >= leave_after {
-                // Until there is no more load, at the longest.
+                // At the longest until the load ends.
                 let idle = Duration::from_millis(rng.u64(100..2500));
                 let no_load = self.load.wait_for(|load| !*load);
                 drop(timeout(idle, no_load).await);
@@ -310,7 +310,7 @@ impl Crowd {
         })
     }
 
-    /// Whether it is as ordered that the body broke off.
+    /// The outcome if the body broke off, which may be as ordered.
     fn broken_off(&self, asked: &Asked, error: hyper::Error) -> Outcome {
         match asked.plan {
             Plan::Fail(Fate::BodyError) => Outcome::Failed,
@@ -329,7 +329,7 @@ impl Crowd {
     }
 }
 
-/// The first of the two; none if that is the other.
+/// The response, or `None` if `other` completes first.
 async fn first<T>(response: impl Future<Output = T>, other: impl Future) -> Option<T> {
     tokio::select! {
         biased;
@@ -344,11 +344,11 @@ async fn granted_only(granted: oneshot::Receiver<()>) {
     }
 }
 
-/// What the backend is to do.
+/// What the backend must do.
 fn order(rng: &mut Rng, plan: Plan, granted: oneshot::Sender<()>) -> Order {
     let millis = |rng: &mut Rng, most| Duration::from_millis(rng.u64(..=most));
     let (frames, frame_bytes, gap) = match plan {
-        // More than a connection can take in.
+        // More than a connection can buffer.
         Plan::StopReading => (100, 64 * 1024, Duration::ZERO),
         Plan::Overstay => (12, 64, Duration::from_millis(100)),
         Plan::LeaveMidStream => (rng.usize(8..20), 64, millis(rng, 12)),
@@ -373,7 +373,7 @@ fn order(rng: &mut Rng, plan: Plan, granted: oneshot::Sender<()>) -> Order {
     }
 }
 
-/// What the policy asks about.
+/// Adds the headers that the policy reads.
 fn facts(rng: &mut Rng, mut request: Builder, family: &str) -> Builder {
     let raw = rng.u32(1..2000);
     request = request
@@ -385,7 +385,7 @@ fn facts(rng: &mut Rng, mut request: Builder, family: &str) -> Builder {
     request = match rng.u8(..6) {
         0 => request,
         1 => request.header("x-promptforge-client", "not a label"),
-        // More of them than a dominion tells apart.
+        // More labels than a dominion tells apart.
         _ => request.header("x-promptforge-client", format!("client-{}", rng.u8(..40))),
     };
     let mut one_in = |of: u8| rng.u8(..of) == 0;
@@ -413,7 +413,7 @@ fn facts(rng: &mut Rng, mut request: Builder, family: &str) -> Builder {
     }
 }
 
-/// The body of a request: nothing, or chunks now and then.
+/// The body of a request: empty, or chunks now and then.
 fn upload(rng: &mut Rng, asked: &Asked) -> Upload {
     if !asked.plan.sends() {
         return Full::default()

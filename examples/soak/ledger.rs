@@ -1,10 +1,9 @@
-//! Who runs in which dominion, counted where the requests run and not where the layer counts.
+//! Which requests run in which dominion, counted where they run, independently of the layer's own counts.
 //!
-//! A limit may change while requests come and go, and one that is lowered takes no slot back. What
-//! must hold for each request when it begins: those that run with it, it included, are not more than
-//! the highest limit that was in force at some time since it came. (When it got its slot there were
-//! no more than the limit of that moment, and since then the number has grown under later limits
-//! only.)
+//! A limit may change while requests come and go, and lowering one revokes no slot. So this must hold for
+//! each request when it begins: the number of requests that run, including this one, is at most the highest
+//! limit that was in force at any time since it arrived. (When it got its slot, no more ran than the limit
+//! of that moment, and since then the number has grown only under later limits.)
 
 use std::{
     collections::HashMap,
@@ -17,7 +16,7 @@ use std::{
 
 use super::broken::{Broken, lock};
 
-/// Slots of a dominion; none: unlimited.
+/// The slots of a dominion; `None` is unlimited.
 pub(crate) type Cap = Option<usize>;
 
 /// Clones share the books.
@@ -31,7 +30,7 @@ pub(crate) struct Ledger {
 
 #[derive(Default)]
 struct Books {
-    /// Limits that were in force so far, all dominions together.
+    /// Counts the changes of limits so far, over all dominions.
     epoch: u64,
     accounts: HashMap<String, Account>,
     next: u64,
@@ -39,9 +38,9 @@ struct Books {
 
 #[derive(Default)]
 struct Account {
-    /// Limits with the epoch in which each came in force.
+    /// Limits, each with the epoch in which it came into force.
     caps: Vec<(u64, Cap)>,
-    /// By number, each with the time from which on its slot may have been taken back.
+    /// By number, each with the time after which its slot may have been revoked.
     running: HashMap<u64, Option<Instant>>,
     begun: u64,
     failed: Failed,
@@ -52,18 +51,18 @@ struct Account {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Failed {
     pub(crate) surely: u64,
-    /// Unless they had lost their slots before.
+    /// May have lost their slots before they failed.
     pub(crate) perhaps: u64,
 }
 
-/// When a request came to the layer.
+/// When a request arrived at the layer.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrived {
     epoch: u64,
     at: Instant,
 }
 
-/// A request that runs, until it is dropped.
+/// A request that runs until this is dropped.
 pub(crate) struct Running {
     books: Arc<Mutex<Books>>,
     dominion: String,
@@ -81,7 +80,7 @@ impl Ledger {
         }
     }
 
-    /// A request comes.
+    /// Records that a request arrives.
     pub(crate) fn arrive(&self) -> Arrived {
         self.arrived.fetch_add(1, Ordering::Relaxed);
         Arrived {
@@ -90,13 +89,13 @@ impl Ledger {
         }
     }
 
-    /// Requests that came.
+    /// Requests that have arrived.
     pub(crate) fn arrived(&self) -> u64 {
         self.arrived.load(Ordering::Relaxed)
     }
 
-    /// Has limits come in force while `change` is at work; if it fails, the old ones stay. Those of
-    /// dominions that are not named stay too.
+    /// Puts limits in force by `change`. While it runs, the higher of the old and the new ones apply; if it
+    /// fails, the old ones stay. Dominions that are not named keep theirs.
     pub(crate) fn change<T, E>(
         &self,
         caps: &[(&str, Cap)],
@@ -125,7 +124,7 @@ impl Ledger {
         changed
     }
 
-    /// A request begins to run. Its slot may be taken back after `hold`.
+    /// Records that a request begins to run. Its slot may be revoked after `hold`.
     pub(crate) fn begin(
         &self,
         dominion: &str,
@@ -137,7 +136,7 @@ impl Ledger {
         books.next += 1;
         let account = books.accounts.entry(dominion.to_owned()).or_default();
         account.begun += 1;
-        // It got its slot later than it came, so that it may lose it later too.
+        // A lower bound: it got its slot after its arrival, so it may also lose it later than this.
         let until = hold.map(|hold| arrived.at + hold);
         account.running.insert(number, until);
         let now = Instant::now();
@@ -158,12 +157,12 @@ impl Ledger {
         }
     }
 
-    /// A request without a slot begins to run.
+    /// Records that a request without a slot begins to run.
     pub(crate) fn begin_unplaced(&self) {
         self.unplaced.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Those that ever did.
+    /// Requests without a slot that ever began to run.
     pub(crate) fn unplaced(&self) -> u64 {
         self.unplaced.load(Ordering::Relaxed)
     }
@@ -180,7 +179,7 @@ impl Ledger {
         books.accounts.get(dominion).map_or(0, |it| it.begun)
     }
 
-    /// Those of them that failed.
+    /// Requests that failed in a dominion.
     pub(crate) fn failed(&self, dominion: &str) -> Failed {
         let books = lock(&self.books);
         let account = books.accounts.get(dominion);
@@ -196,7 +195,7 @@ impl Ledger {
         most
     }
 
-    /// Forgets the limits of the past; nobody must be on the way who came under them.
+    /// Forgets past limits. No request that arrived under them may still be under way.
     pub(crate) fn forget(&self) {
         for account in lock(&self.books).accounts.values_mut() {
             let gone = account.caps.len().saturating_sub(1);
@@ -222,7 +221,7 @@ fn higher(one: Cap, other: Cap) -> Cap {
 }
 
 impl Running {
-    /// It fails.
+    /// Records that it fails.
     pub(crate) fn fail(&self) {
         let mut books = lock(&self.books);
         if let Some(account) = books.accounts.get_mut(&self.dominion) {

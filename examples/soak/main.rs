@@ -1,14 +1,14 @@
-//! A soak: everything at once, for as long as you like, and nothing may be lost.
+//! A soak test: everything at once, for as long as you like, and nothing may be lost.
 //!
 //! ```text
 //! cargo run --release --example soak -- --minutes 10 --seed 7
 //! ```
 //!
-//! Clients of all kinds send requests of all classes over real HTTP/1 and HTTP/2 to a service behind
-//! the layer. Many vanish, at every stage; some read slowly or not at all; handlers fail and panic.
-//! Meanwhile policies are reloaded, workers come and go, and limits change. A watcher looks for
-//! invariants that do not hold, with counts of its own; every ten seconds the load stops until
-//! everybody is gone, and then nothing may be left. Chance comes from the seed, though not time.
+//! Clients of all kinds send requests of all classes over real HTTP/1 and HTTP/2 to a service behind the
+//! layer. Many vanish, at any stage; some read slowly or not at all; handlers fail and panic. Meanwhile,
+//! policies are reloaded, workers come and go, and limits change. A watcher checks invariants against counts
+//! of its own. Every ten seconds the load stops until all requests are gone, and then nothing may be left.
+//! The seed determines what happens, but not its timing.
 //!
 //! It ends with a table, and fails if an invariant was broken. Ctrl-C ends it early.
 
@@ -62,7 +62,7 @@ use self::{
 const CLIENTS: u64 = 96;
 /// HTTP/2 connections to each server, which the clients share.
 const HTTP2_CONNECTIONS: usize = 2;
-/// Between quiet points.
+/// The time between quiet points.
 const LOAD: Duration = Duration::from_secs(10);
 
 #[tokio::main]
@@ -138,10 +138,10 @@ async fn soak() -> Result<bool, BoxError> {
         }
         switch.send_replace(false);
         report.load_ended();
-        // Opens what it has closed.
+        // With the load off, this only reopens the workers that it has closed.
         operator.disturb(&load).await?;
         watch.quiet().await;
-        // Let the connections that broke be gone.
+        // Leave time for broken connections to go away.
         sleep(Duration::from_millis(100)).await;
         report.quiet();
     }
@@ -150,7 +150,7 @@ async fn soak() -> Result<bool, BoxError> {
     Ok(broken.all().1 == 0)
 }
 
-/// Two servers around the same queues: one catches panics, the other loses the connection.
+/// Two servers around the same queues: one catches panics, the other loses the connection to them.
 async fn servers(
     layer: &PolicyQueueLayer,
     backend: &Backend,
@@ -175,7 +175,7 @@ async fn servers(
     Ok([listen(queued).await?, listen(caught).await?])
 }
 
-/// Serves on any port; the answer is the address.
+/// Serves on any free port, and returns the address.
 async fn listen<S, B>(service: S) -> Result<String, BoxError>
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Send>
@@ -198,7 +198,7 @@ fn ways(bases: &[String]) -> Vec<Way> {
     ways.collect()
 }
 
-/// Has panics that are meant to happen pass in silence; others are told, and break an invariant.
+/// Silences panics that are meant to happen. Others are reported, and break an invariant.
 fn watch_panics(broken: Broken) {
     let tell = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {

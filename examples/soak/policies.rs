@@ -1,7 +1,7 @@
 //! Policies, no two alike, for the same clients.
 //!
-//! The dominions `a` and `b` are in all of them, a third one comes and goes under a new name each
-//! time, and so do the classes that are not of a family.
+//! The dominions `a` and `b` are in all of them. A third one comes and goes, under a new name each time;
+//! classes that are not of a family come and go as well.
 
 use std::{fmt::Write, time::Duration};
 
@@ -10,13 +10,13 @@ use tower_policy_queue::{ConfigError, PolicyConfig};
 
 use super::ledger::Cap;
 
-/// What all policies allow to be read ahead, in bytes.
+/// The bytes that all policies allow to be read ahead.
 pub(crate) const READ_AHEAD: usize = 1 << 20;
 
 /// The longest hold of the class `brief`.
 pub(crate) const BRIEF: Duration = Duration::from_millis(800);
 
-/// What a client may ask for. The last two are no class of any policy.
+/// What a client may ask for. No policy has a class for the last two.
 pub(crate) const FAMILIES: [&str; 8] = [
     "interactive",
     "batch",
@@ -31,12 +31,12 @@ pub(crate) const FAMILIES: [&str; 8] = [
 /// The workers of the policies.
 pub(crate) const WORKERS: [&str; 6] = ["a1", "a2", "a3", "b1", "b2", "c1"];
 
-/// A policy, and what can be said of it beforehand.
+/// A policy, and what is known of it beforehand.
 pub(crate) struct Plan {
     yaml: String,
-    /// The slots of each dominion that are enforced.
+    /// The slots of each dominion, as far as they are enforced.
     pub(crate) caps: Vec<(String, Cap)>,
-    /// Dominions that admit everybody.
+    /// Dominions that admit all requests.
     pub(crate) lenient: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl Plan {
         }
         plan.line("endpoints:");
         for (worker, tokens) in [("a1", 4096), ("a2", 8192), ("a3", 2048)] {
-            // The model would belong to no dominion if all of its workers were gone.
+            // The model would belong to no dominion if all its workers were gone.
             if worker == "a1" || rng.u8(..5) > 0 {
                 plan.line(&format!(
                     "  - {{id: {worker}, dominion: a, models: [m-a], max_num_batched_tokens: {tokens}}}"
@@ -120,7 +120,7 @@ impl Plan {
             format!("  - {{name: {name}, quantum: {quantum}, queue_policy: {order}, {fields}");
         let mut maybe = |one_in: u8, field: &str| {
             if rng.u8(..one_in) == 0 {
-                // A `String` takes everything.
+                // Writing to a string cannot fail.
                 let _ = write!(class, ", {field}");
             }
         };

@@ -1,4 +1,4 @@
-//! What is told while it runs, and at the end.
+//! What is reported during the run, and at the end.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use tokio::{
 
 use super::{backend::Backend, broken::Broken, changes::Counts, load, tally::Tally, watch::Watch};
 
-/// What the memory of the last quiet point may exceed that of the first by: the allocator keeps what
-/// the tables and connections of a later peak took.
+/// How much more memory may be in use at the last quiet point than at the first: the allocator keeps what
+/// tables and connections took at a later peak.
 const GROWTH: u64 = 16 << 20;
 const MIB: f64 = (1 << 20) as f64;
 
@@ -38,7 +38,7 @@ impl Report {
         }
     }
 
-    /// A line now and then.
+    /// Prints a line now and then.
     pub(crate) fn progress(&self) -> impl Future<Output = ()> + Send + 'static {
         let (watch, changes, began) = (self.watch.clone(), self.changes.clone(), self.began);
         async move {
@@ -61,18 +61,18 @@ impl Report {
         }
     }
 
-    /// The load is off.
+    /// Records that the load has ended.
     pub(crate) fn load_ended(&mut self) {
         self.under_load += self.load_began.elapsed();
     }
 
-    /// A quiet point is over, and the load comes back.
+    /// Records that a quiet point is over and the load resumes.
     pub(crate) fn quiet(&mut self) {
         self.resident.extend(load::resident());
         self.load_began = Instant::now();
     }
 
-    /// The table.
+    /// Prints the table.
     pub(crate) fn print(&self, broken: &Broken) {
         if let [first, .., last] = self.resident[..] {
             broken.check(last <= first + GROWTH, || {

@@ -25,13 +25,13 @@ pub(crate) enum Outcome {
     UploadBroken,
     Failed,
     Panicked,
-    /// The slot was taken back after `max_hold_ms`, and the stream ended.
+    /// The slot was revoked after `max_hold_ms`, and the stream ended.
     HoldEnded,
-    /// Answered, by the layer, while its client was still sending, which lost the answer.
+    /// The layer answered while the client was still sending, and the answer was lost.
     AnswerLost,
-    /// Never answered. An invariant does not hold.
+    /// Never answered, which breaks an invariant.
     Hung,
-    /// Something that should not have come. An invariant does not hold.
+    /// A wrong answer, which breaks an invariant.
     Unexpected,
 }
 
@@ -58,7 +58,7 @@ impl Outcome {
     }
 }
 
-/// Counts of outcomes. Clones share them.
+/// Counts of outcomes. Clones share the counts.
 #[derive(Clone, Default)]
 pub(crate) struct Tally {
     begun: Arc<AtomicU64>,
@@ -106,7 +106,7 @@ impl Tally {
         self.begun().saturating_sub(ended)
     }
 
-    /// Every outcome with its count, those that were turned away by code last.
+    /// Every outcome with its count; last, those that were turned away, by code.
     pub(crate) fn rows(&self) -> Vec<(String, u64)> {
         let outcomes = lock(&self.outcomes);
         let outcomes = outcomes

@@ -1,4 +1,4 @@
-//! What must hold at any time, and what must hold when nobody is there.
+//! What must hold at any time, and what must hold when there are no requests.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tower_policy_queue::{DominionSnapshot, PolicyQueueHandle, Totals, Usage};
 
 use super::{backend::Orders, broken::Broken, ledger::Ledger, policies::READ_AHEAD, tally::Tally};
 
-/// How soon everything must be back once the last client has its answer or is gone. The server
-/// notices who is gone at its next read.
+/// How soon everything must be released once the last client has its answer or is gone. The server notices
+/// that a client has gone at its next read.
 const SETTLED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Connections read a frame at a time, and each reader may exceed what is allowed by the one it
-/// reads.
+/// What may be read ahead beyond the limit: connections read a frame at a time, and each reader may exceed
+/// the limit by one frame.
 const FRAMES: usize = 128 * 16 * 1024;
 
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Looks, ten times a second, for what must hold at any time.
+    /// Checks, ten times a second, what must hold at any time.
     pub(crate) async fn always(self) {
         let mut ticks = interval(Duration::from_millis(100));
         loop {
@@ -71,9 +71,9 @@ impl Watch {
         });
     }
 
-    /// Waits until nobody is there, and looks for what must hold then.
+    /// Waits until there are no requests, and checks what must then hold.
     pub(crate) async fn quiet(&self) {
-        // Each client gives up by itself, which is an invariant broken.
+        // This ends, as each client gives up in time by itself (and then reports a broken invariant).
         while self.tally.under_way() > 0 {
             sleep(Duration::from_millis(5)).await;
         }
@@ -102,7 +102,7 @@ impl Watch {
         self.ledger.forget();
     }
 
-    /// Compares the layer's counts with those of the service before and behind it.
+    /// Compares the layer's counts with those taken before and behind it.
     fn recount(&self) {
         let snapshot = self.handle.snapshot();
         let mut placed = snapshot.unplaced.rejected.total();
@@ -119,7 +119,7 @@ impl Watch {
 
             let begun = self.ledger.begun(id);
             let admitted = total(dominion, |it| it.admitted);
-            // They had a slot, and the service behind was not called.
+            // These had a slot, but the service behind was not called.
             let unseen = total(dominion, |it| it.cancelled.granted);
             let late = total(dominion, |it| it.rejected.get("hold_timeout"));
             let expected = admitted.saturating_sub(unseen + late)..=admitted.saturating_sub(unseen);
@@ -137,14 +137,14 @@ impl Watch {
         self.broken.check(passed <= unplaced, || {
             format!("{passed} requests ran without a slot, and the layer knows of {unplaced}")
         });
-        // Dominions that are no more took their counts with them.
+        // At most, as removed dominions took their counts with them.
         let arrived = self.ledger.arrived();
         self.broken.check(placed <= arrived, || {
             format!("{arrived} requests came, and the layer counts {placed}")
         });
     }
 
-    /// What became of the requests of the dominions that there are, as the layer counts.
+    /// What became of the requests of existing dominions, by the layer's counts.
     pub(crate) fn totals(&self) -> Vec<(&'static str, u64)> {
         let snapshot = self.handle.snapshot_of(0);
         let sum = |count: fn(&Totals) -> u64| -> u64 {
@@ -164,7 +164,7 @@ impl Watch {
     }
 }
 
-/// Over all classes of a dominion, those included that are no more.
+/// The total over all classes of a dominion, including removed ones.
 fn total(dominion: &DominionSnapshot, count: impl Fn(&Totals) -> u64) -> u64 {
     let classes = dominion.classes.iter().map(|class| &class.totals);
     classes.chain([&dominion.former_classes]).map(count).sum()

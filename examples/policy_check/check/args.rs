@@ -20,7 +20,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// None if help was asked for.
+    /// `None` if help was asked for.
     pub(super) fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Self>, String> {
         let mut args = args.into_iter();
         let (mut policy, mut requests, mut max_cost) = (None, None, None);

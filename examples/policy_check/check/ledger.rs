@@ -1,4 +1,4 @@
-//! What becomes of the requests of a replay, written down as it happens.
+//! Records what becomes of the requests of a replay, as it happens.
 
 use std::{
     collections::HashMap,
@@ -11,21 +11,22 @@ use tower_policy_queue::{Admission, DominionView, PolicyConfig};
 
 use super::log::Entry;
 
-/// Everything that is known of a replay.
+/// Everything that is known about a replay.
 pub(super) struct Ledger {
     pub(super) records: Vec<Record>,
     /// By class.
     pub(super) tallies: Vec<Tally>,
-    /// Requests that wait, by place and class: a place is a dominion, or behind them all, none.
+    /// Requests that wait, by place and class. A place is a dominion; the last place is for requests without
+    /// one.
     waiting: Vec<Vec<usize>>,
     quanta: Vec<u64>,
 }
 
 /// What became of one request.
 pub(super) struct Record {
-    /// Index of its class.
+    /// The index of its class.
     pub(super) class: usize,
-    /// Index of its dominion, which is one more than there are for a request that is in none.
+    /// The index of its dominion; for a request without one, the number of dominions.
     pub(super) place: usize,
     /// In tokens.
     pub(super) cost: u64,
@@ -46,17 +47,18 @@ pub(super) struct Start {
     pub(super) ended: Option<Instant>,
 }
 
-/// What a class had in a replay.
+/// What a class got in a replay.
 #[derive(Clone, Default)]
 pub(super) struct Tally {
     waiting: usize,
     /// The most that waited at a time.
     pub(super) longest: usize,
-    /// Tokens served to whoever waited while this class waited beside another, in the same place.
+    /// Tokens of waiting requests, of any class, that were served while this class and another waited in
+    /// the same place.
     pub(super) contended: f64,
-    /// Of those, the ones that it was served.
+    /// Those of them that this class was served.
     pub(super) served: f64,
-    /// Of those, the ones that its quantum promised it.
+    /// Those of them that its quantum promised it.
     pub(super) promised: f64,
 }
 
@@ -73,7 +75,7 @@ impl SharedLedger {
         write(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// What was written so far.
+    /// What has been recorded so far.
     pub(super) fn take(&self) -> Ledger {
         let mut ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let empty = Ledger {
@@ -115,7 +117,7 @@ impl Ledger {
         self.records[index].arrived = Instant::now();
     }
 
-    /// It was polled and has no answer: it runs, or it waits.
+    /// It was polled and has no answer yet: it runs or waits.
     pub(super) fn pending(&mut self, index: usize) {
         let record = &mut self.records[index];
         if record.started.is_some() {
@@ -141,8 +143,8 @@ impl Ledger {
         });
     }
 
-    /// A request that waited is served: sets what that gives its class against what the quanta of all
-    /// who wait beside it promise each of them.
+    /// Accounts for a request that waited and is served: its cost counts for its class, and is divided
+    /// into what the quanta promise each class that waits in the same place.
     fn share_out(&mut self, index: usize) {
         let Record {
             class, place, cost, ..
@@ -196,7 +198,7 @@ impl Ledger {
     }
 }
 
-/// Which dominion a request waits in, as the layer decides it for routes that are bound to none.
+/// Which dominion a request waits in, decided as the layer does for routes that are bound to none.
 struct Places<'a> {
     workers: HashMap<&'a str, usize>,
     models: HashMap<&'a str, usize>,
@@ -228,7 +230,7 @@ impl<'a> Places<'a> {
     fn of(&self, entry: &Entry) -> usize {
         let model = entry.model.as_deref();
         match entry.worker.as_deref() {
-            // One that does not exist is turned away and waits nowhere.
+            // A request for a worker that does not exist is turned away, and waits nowhere.
             Some(worker) => self.workers.get(worker).copied().unwrap_or(self.none),
             None => model
                 .and_then(|model| self.models.get(model))

@@ -9,19 +9,19 @@ use std::{
 use serde::Deserialize;
 use tower_policy_queue::QueueHints;
 
-/// The longest time that a log may span, and a request may take: a year, in milliseconds. Timers do
+/// The longest time that a log may span and that a request may take: a year, in milliseconds. Timers do
 /// not reach much further.
 const LONGEST_MS: u64 = 365 * 24 * 60 * 60 * 1000;
 
-/// A request, as a line of the log has it.
+/// A request, as a line of the log describes it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Entry {
-    /// When it arrived, on whatever clock the log has.
+    /// When it arrived, by the clock of the log.
     pub(super) at_ms: u64,
     /// From its start until the end of the response.
     pub(super) service_ms: u64,
-    /// From its start until the response's head and first byte; absent: all comes at the end.
+    /// From its start until the response's head and first byte. If absent, all comes at the end.
     first_byte_ms: Option<u64>,
     pub(super) policy: Option<String>,
     pub(super) model: Option<String>,
@@ -49,7 +49,7 @@ impl Entry {
         self.uncached().max(1)
     }
 
-    /// What the layer is told of it.
+    /// What the layer is told about it.
     pub(super) fn hints(&self) -> QueueHints {
         QueueHints {
             policy: self.policy.clone(),
@@ -65,11 +65,11 @@ impl Entry {
     }
 }
 
-/// The requests of a log, in the order of their arrival; of two at the same time, in that of the log.
+/// The requests of a log in order of arrival; for the same time, in the order of the log.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or a line is no request: the message names file and line.
+/// If the file cannot be read, or a line is not a request. The message names the file and the line.
 pub(super) fn read(path: &Path) -> Result<Vec<Entry>, String> {
     let file = path.display();
     let opened = File::open(path).map_err(|error| format!("{file}: cannot be read: {error}"))?;
@@ -93,7 +93,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Entry>, String> {
 
 fn parse(line: &str) -> Result<Entry, String> {
     let entry: Entry = serde_json::from_str(line).map_err(|error| {
-        // The parser's own place counts lines from here.
+        // The parser takes the line for the whole input, so its line number is of no use.
         let message = error.to_string();
         let message = message
             .rsplit_once(" at line ")

@@ -1,4 +1,4 @@
-//! The check itself, apart from the process around it, so that tests can run it.
+//! The check itself, separate from the process around it so that tests can run it.
 
 mod args;
 mod ledger;
@@ -16,16 +16,16 @@ use tower_policy_queue::PolicyConfig;
 
 use self::{args::Args, log::Entry, rings::Rings};
 
-/// What a run has to say.
+/// The output of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
-    /// 0, or 1 for a policy or a log with mistakes, or 2 for a command with one.
+    /// 0; or 1 if the policy or the log has mistakes, 2 if the command has.
     pub(crate) code: u8,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// The largest cost that is reckoned with, in tokens, where nobody says and no bucket tells.
+/// The largest cost that is assumed, in tokens, if neither the command, a log nor a bucket tells.
 const DEFAULT_MAX_COST: u64 = 8192;
 
 /// Runs the command with these arguments.
@@ -92,7 +92,7 @@ impl MaxCost {
         }
         let buckets = config.profiles().flat_map(|profile| profile.buckets());
         match buckets.map(|bucket| bucket.min_tokens()).max() {
-            // A range without an end is taken to be as long as all before it.
+            // The last bucket has no end; assume that it is as long as all before it together.
             Some(floor @ 1..) => Self {
                 tokens: floor.saturating_mul(2),
                 why: "twice the beginning of the last bucket; --max-cost says otherwise",
@@ -111,6 +111,6 @@ fn heading(out: &mut String, text: &str) {
 }
 
 fn line(out: &mut String, text: impl std::fmt::Display) {
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     _ = writeln!(out, "{text}");
 }

@@ -1,4 +1,4 @@
-//! What came of the promises.
+//! What became of the promises.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -105,7 +105,7 @@ fn print_dominions(out: &mut String, config: &PolicyConfig, ledger: &Ledger) {
     for (place, dominion) in dominions.enumerate() {
         let here = || started().filter(move |(record, _)| record.place == place);
         let Some(dominion) = dominion.map(Some).or(here().next().map(|_| None)) else {
-            // Nobody was outside of all dominions.
+            // No request was outside all dominions.
             continue;
         };
         let held = here().map(|(record, start)| held(classes[record.class], start));
@@ -134,7 +134,7 @@ fn print_dominions(out: &mut String, config: &PolicyConfig, ledger: &Ledger) {
     );
 }
 
-/// How long a request had its slot.
+/// How long a request held its slot.
 fn held(class: ClassView<'_>, start: &Start) -> Duration {
     let end = match class.hold_until() {
         "body_end" => start.ended,
@@ -152,7 +152,7 @@ fn name(class: ClassView<'_>) -> String {
     }
 }
 
-/// The wait that `percent` of all did not exceed, in seconds.
+/// The wait that `percent` of all waits did not exceed, in seconds.
 fn quantile(sorted: &[Duration], percent: usize) -> Option<String> {
     let rank = (sorted.len() * percent).div_ceil(100);
     let wait = sorted.get(rank.checked_sub(1)?)?;

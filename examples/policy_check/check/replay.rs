@@ -1,7 +1,7 @@
-//! A log, replayed through the layer in simulated time.
+//! Replays a log through the layer in simulated time.
 //!
-//! The clock stands still while anything is to do and jumps to the next event when nothing is, so a
-//! replay takes as long as its computation, and the same log always has the same outcome.
+//! The clock stands still while there is work to do, and otherwise jumps to the next event. So a replay
+//! takes only as long as its computation, and the same log always has the same outcome.
 
 use std::{
     convert::Infallible,
@@ -28,7 +28,7 @@ use super::{
     log::Entry,
 };
 
-/// Replays a log, which is in the order of arrival, and tells what became of its requests.
+/// Replays a log, which must be in order of arrival, and returns what became of its requests.
 pub(super) fn replay(config: &PolicyConfig, log: &[Entry]) -> Ledger {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -60,7 +60,7 @@ async fn run(config: &PolicyConfig, log: &[Entry]) -> Ledger {
         });
         ledger.with(|ledger| ledger.arrived(index));
         let mut answer = Box::pin(service.call(request));
-        // The first poll tells whether it started, was turned away or has to wait.
+        // The first poll shows whether it was turned away, or started or has to wait.
         match futures::poll!(&mut answer) {
             Poll::Ready(response) => {
                 running.spawn(read(ledger.clone(), index, std::future::ready(response)));
@@ -70,11 +70,11 @@ async fn run(config: &PolicyConfig, log: &[Entry]) -> Ledger {
                 running.spawn(read(ledger.clone(), index, answer));
             }
         }
-        // Nobody needs to know how they ended, and a long log has many.
+        // Reaped as they end, since a long log has many; their results are of no interest.
         while running.try_join_next().is_some() {}
     }
     while running.join_next().await.is_some() {}
-    // Not before: the last service takes those who wait with it.
+    // Not dropped earlier: with the last service, all waiting requests are turned away.
     drop(service);
     ledger.take()
 }
@@ -100,7 +100,7 @@ async fn read<B>(
     }
 }
 
-/// What the backend is to do.
+/// What the backend must do.
 #[derive(Clone, Copy)]
 struct Job {
     index: usize,
@@ -108,7 +108,7 @@ struct Job {
     service: Duration,
 }
 
-/// Takes its time for every request, as many at once as come.
+/// Serves each request for its time, any number at once.
 #[derive(Clone)]
 struct Backend {
     ledger: SharedLedger,
@@ -162,7 +162,7 @@ impl<B> Service<Request<B>> for Backend {
     }
 }
 
-/// A request at the backend. Its end is noted wherever it comes: with the body's, or before.
+/// A request at the backend. Dropping it records its end, whether that is the body's end or comes before.
 struct Running {
     ledger: SharedLedger,
     index: usize,

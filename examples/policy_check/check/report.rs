@@ -1,4 +1,4 @@
-//! What a policy says: who gets which class, what the classes are promised, what queues may take.
+//! What a policy says: which requests get which class, what the classes are promised, what queues may take.
 
 use tower_policy_queue::{ClassView, PolicyConfig, ProfileView};
 
@@ -8,7 +8,7 @@ use super::{
     table::{Table, bytes, or_dash, percent},
 };
 
-/// What the layer holds for a parked request of its own, in bytes. The request comes on top.
+/// What the layer itself holds for a parked request, in bytes, in addition to the request.
 const WAITER_BYTES: u128 = 512;
 
 pub(super) fn print<'a>(

@@ -1,17 +1,17 @@
-//! Who waits beside whom, and what the round robin promises them.
+//! Which classes compete with each other, and what the round robin promises them.
 //!
-//! Every dominion has a ring of its own over all classes. Of these, some can never have a request there:
-//! those of a model that is served elsewhere. They do not count in what is promised to the others.
+//! Every dominion has its own ring over all classes. Some of them can never have a request there: those of
+//! a model that is served elsewhere. They do not count in what the others are promised.
 
 use tower_policy_queue::{ClassView, DominionView, PolicyConfig};
 
-/// The classes that can wait in one dominion, or outside of all.
+/// The classes that can wait in one dominion, or outside all dominions.
 pub(super) struct Ring<'a> {
     pub(super) dominion: Option<DominionView<'a>>,
     pub(super) classes: Vec<ClassView<'a>>,
 }
 
-/// All of them; that of no dominion is the last, where requests can be in none.
+/// All rings. If requests can be without a dominion, the ring for them is the last.
 pub(super) struct Rings<'a>(Vec<Ring<'a>>);
 
 impl<'a> Rings<'a> {
@@ -45,13 +45,13 @@ impl<'a> Rings<'a> {
         self.0.iter()
     }
 
-    /// Those in which a class can wait.
+    /// The rings in which a class can wait.
     pub(super) fn of(&self, class: ClassView<'a>) -> impl Iterator<Item = &Ring<'a>> {
         self.iter().filter(move |ring| ring.contains(class))
     }
 
-    /// The least part of the tokens that a class is promised, from 0 to 1, while everybody waits who
-    /// can. It may get more: a class that has nobody waiting gets nothing, and the others share that.
+    /// The least share of the tokens that a class is promised, from 0 to 1, while all classes wait that can.
+    /// It may get more, as the others share what a class without waiting requests leaves.
     pub(super) fn share(&self, class: ClassView<'a>) -> Option<f64> {
         let shares = self.of(class).map(|ring| {
             let all: u128 = ring.classes.iter().map(|class| quantum(*class)).sum();
@@ -60,8 +60,8 @@ impl<'a> Rings<'a> {
         shares.reduce(f64::min)
     }
 
-    /// The most tokens of other classes that are served before a request of `cost` tokens that is the
-    /// next of its class, as long as some worker may take it. `max_cost` is the largest cost of all.
+    /// The most tokens of other classes that are served before a request of `cost` tokens that is next in
+    /// its class, as long as some worker may take it. `max_cost` is the largest cost of any request.
     ///
     /// Before it is served, its class is credited fewer than `cost / Q` times; another class is
     /// credited at most once more, and has less credit left from before than its own largest request
@@ -69,9 +69,12 @@ impl<'a> Rings<'a> {
     ///
     /// > ceil(cost / Q) · Q<sub>j</sub> + Max<sub>j</sub> - 1
     ///
-    /// which is the bound that the library states, |S<sub>i</sub>/Q<sub>i</sub> - S<sub>j</sub>/Q<sub>j</sub>| <= 1 +
-    /// Max/Q<sub>i</sub> + Max/Q<sub>j</sub>, for an S<sub>i</sub> of 0. It does not hold for a class
-    /// in debt for its output.
+    /// which is the bound that the library states,
+    ///
+    /// > |S<sub>i</sub>/Q<sub>i</sub> - S<sub>j</sub>/Q<sub>j</sub>| <=
+    /// > 1 + Max/Q<sub>i</sub> + Max/Q<sub>j</sub>
+    ///
+    /// for S<sub>i</sub> = 0. It does not hold for a class in debt for its output.
     pub(super) fn bound(&self, class: ClassView<'a>, cost: u64, max_cost: u64) -> Option<u128> {
         let rounds = u128::from(cost).div_ceil(quantum(class));
         let of_other = |other: &ClassView<'_>| {
@@ -94,7 +97,7 @@ impl<'a> Ring<'a> {
         self.classes.iter().any(|class| class.index() == index)
     }
 
-    /// True if a request may have to wait: for a slot, or for a worker that is not busy.
+    /// True if a request may have to wait, for a slot or for a worker that is not busy.
     pub(super) fn can_wait(&self) -> bool {
         let slots = self
             .dominion
@@ -105,7 +108,7 @@ impl<'a> Ring<'a> {
         !nobody && (slots || self.classes.iter().any(|class| has_threshold(*class)))
     }
 
-    /// The most requests that can wait: what the dominion allows, or its classes together. None: any
+    /// The most requests that can wait: what the dominion allows, or its classes together. `None`: any
     /// number.
     pub(super) fn room(&self, config: &PolicyConfig) -> Option<u128> {
         if !self.can_wait() {
@@ -116,7 +119,7 @@ impl<'a> Ring<'a> {
         own.into_iter().chain(limits).min()
     }
 
-    /// The most requests that the limits of the classes let wait, if they all have one.
+    /// The most requests that the limits of the classes let wait, if all classes have one.
     pub(super) fn class_limits(&self, config: &PolicyConfig) -> Option<u128> {
         let mut all = 0u128;
         for class in &self.classes {
@@ -155,7 +158,7 @@ fn quantum(class: ClassView<'_>) -> u128 {
     class.quantum().into()
 }
 
-/// Where the models are served for which `wanted` holds; if nowhere, where requests go by default.
+/// Where the `wanted` models are served; if nowhere, the default.
 fn dominions_of(
     config: &PolicyConfig,
     default: Option<usize>,
@@ -172,8 +175,8 @@ fn dominions_of(
     found
 }
 
-/// Where requests can be whose model has no policy of its own: by default, where such models are
-/// served, and in dominions without workers, which only a route leads to.
+/// Where requests can be whose model has no policy of its own: in the default dominion, where such models
+/// are served, and in dominions without workers, which only a route leads to.
 fn root_dominions(config: &PolicyConfig, default: Option<usize>) -> Vec<Option<usize>> {
     let profiles = config.profiles();
     let own: Vec<_> = profiles.filter_map(|profile| profile.model()).collect();

@@ -1,15 +1,15 @@
-//! Tables of plain text.
+//! Plain-text tables.
 
 use std::fmt;
 
-/// Rows with aligned columns: the first ones to the left, the others, which are numbers, to the right.
+/// Rows with aligned columns: the first ones, of words, to the left; the others, of numbers, to the right.
 pub(super) struct Table {
     left: usize,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table with this head, of which the first `left` columns are words.
+    /// A table with this head, whose first `left` columns are words.
     pub(super) fn new<const N: usize>(left: usize, head: [&str; N]) -> Self {
         Self {
             left,
@@ -45,7 +45,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Bytes as people read them.
+/// Formats bytes for people to read.
 pub(super) fn bytes(bytes: u128) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
@@ -60,7 +60,7 @@ pub(super) fn bytes(bytes: u128) -> String {
     format!("{amount:.1} {}", UNITS[unit])
 }
 
-/// A part of a whole, or nothing of nothing.
+/// A part of a whole, or a dash if there is no whole.
 pub(super) fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 {
         format!("{:.1} %", part / whole * 100.0)

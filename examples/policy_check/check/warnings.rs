@@ -1,4 +1,4 @@
-//! What a policy may say and rarely means.
+//! What a policy may say, but rarely means.
 
 use tower_policy_queue::{ClassView, DominionView, PolicyConfig};
 
@@ -8,12 +8,12 @@ use super::{
     rings::{Ring, Rings, costs, has_threshold},
 };
 
-/// A quantum of more than this many of the largest requests makes bursts.
+/// A quantum larger than this many of the largest requests makes bursts.
 const BURSTY: u64 = 8;
-/// A quantum of less than this part of the largest request takes many rounds.
+/// If the largest request exceeds this many quanta, it takes many rounds.
 const MANY_ROUNDS: u64 = 64;
 
-/// Where in the policy, and what about it.
+/// A place in the policy, and what is wrong with it.
 struct Warning {
     path: String,
     message: String,
@@ -34,7 +34,7 @@ pub(super) fn print<'a>(
         warnings: Vec::new(),
     };
     for class in config.classes() {
-        // What there is without any policy is nobody's mistake.
+        // The class that exists without any policy is nobody's mistake.
         if !class.path().is_empty() {
             found.quantum(class);
             found.threshold(class, log.and_then(|log| median(config, class, log)));
@@ -77,7 +77,7 @@ impl Found<'_> {
         let path = || format!("{}.quantum", class.path());
         let alone = |ring: &Ring<'_>| ring.classes.len() == 1;
         if self.rings.of(class).all(alone) {
-            // A class that has nobody beside it shares with nobody.
+            // A class that competes with none has nothing to share.
         } else if quantum / BURSTY > max_cost {
             let message = format!(
                 "is {} times the largest request: so many go in a row before another class does",
@@ -94,7 +94,7 @@ impl Found<'_> {
         }
     }
 
-    /// `typical` is what the log says of the class, in uncached tokens.
+    /// `typical` is a typical request of the class in the log, in uncached tokens.
     fn threshold(&mut self, class: ClassView<'_>, typical: Option<u64>) {
         let (least, most) = costs(class, self.max_cost);
         let (typical, what) = match typical {
@@ -135,7 +135,7 @@ impl Found<'_> {
 
     fn reach(&mut self, class: ClassView<'_>) {
         let Some(bucket) = class.cache_bucket() else {
-            // Requests ask for it by its name.
+            // An explicit class: requests ask for it by name.
             return;
         };
         if bucket.min_tokens() > self.max_cost {
@@ -149,7 +149,7 @@ impl Found<'_> {
         }
     }
 
-    /// A limit of requests beyond what may wait, wherever the class does.
+    /// A request limit above what may wait at all, wherever the class waits.
     fn limit(&mut self, class: ClassView<'_>) {
         let mut most: Option<(u128, usize)> = None;
         for ring in self.rings.of(class) {
@@ -172,7 +172,7 @@ impl Found<'_> {
         }
     }
 
-    /// Policies of models that nobody serves.
+    /// Policies of models that no worker serves.
     fn models(&mut self) {
         if self.config.workers().len() == 0 {
             return;
@@ -238,15 +238,15 @@ impl Found<'_> {
         }
     }
 
-    /// Variables that are none, or whose values end with a line. What stands there may be a key, and is
-    /// not shown.
+    /// What looks like a variable but is not, and values with white space at an end. The value may be a key,
+    /// so it is not shown.
     fn variables(&mut self) {
         const BARE: &str = "has a `$` before a name, which is text: a variable is written ${NAME}";
         const ELSEWHERE: &str =
             "has a `${` in it, which is text: variables are replaced in api_key and base_url only";
         const BLANK: &str =
             "begins or ends with white space, as a variable may that was read of a file";
-        // A key may have a `$` anywhere.
+        // Only a key that is nothing but a `$` and a name: others may well contain a `$`.
         let is_bare = |key: &str| key.strip_prefix('$').is_some_and(is_variable);
         let begins_name = |part: &str| part.starts_with(|char: char| char.is_ascii_alphabetic());
         let has_bare = |url: &str| url.split('$').skip(1).any(begins_name);
@@ -288,13 +288,13 @@ impl Found<'_> {
     }
 }
 
-/// Whether this may be the name of an environment variable.
+/// Whether this can be the name of an environment variable.
 fn is_variable(name: &str) -> bool {
     let part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     !name.is_empty() && name.bytes().all(part)
 }
 
-/// The median of the uncached tokens of the requests of a class.
+/// The median of the uncached tokens of a class's requests.
 fn median(config: &PolicyConfig, class: ClassView<'_>, log: &[Entry]) -> Option<u64> {
     let of_class = log.iter().filter(|entry| {
         let its = config.class_for(
