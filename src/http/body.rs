@@ -62,9 +62,9 @@ impl<B> ResponseBody<B> {
 }
 
 impl<B: Body> ResponseBody<B> {
-    pub(super) fn with_slot(slot: Slot, body: B) -> Self {
-        // The parameters in this order, so that a panic drops the body before the slot.
-        let mut slot = slot;
+    // The parameters in this order, so that a panic drops the body before the slot. A binding of its own
+    // would be dropped before both.
+    pub(super) fn with_slot(mut slot: Slot, body: B) -> Self {
         // Nobody polls a body that has ended, and hyper may keep it until the response is sent.
         if body.is_end_stream() {
             slot.end(Stage::Completed);

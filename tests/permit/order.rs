@@ -189,3 +189,57 @@ fn an_inner_service_that_was_never_ready_is_dropped_before_its_permit() {
 fn an_inner_service_that_panicked_in_call_is_dropped_before_its_permit() {
     meets(Fate::PanicsInCall);
 }
+
+/// A body that panics when it is asked whether it has ended, and notes when it is dropped how often
+/// the next request had been woken.
+struct Faulty {
+    seen: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Drop for Faulty {
+    fn drop(&mut self) {
+        if let Some(seen) = self.seen.take() {
+            seen();
+        }
+    }
+}
+
+impl http_body::Body for Faulty {
+    type Data = bytes::Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, Broken>>> {
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        assert!(self.seen.is_none(), "{Broken}");
+        false
+    }
+}
+
+#[test]
+fn a_body_that_panics_when_it_is_handed_over_is_dropped_before_its_permit() {
+    let answer: Arc<Mutex<Option<Faulty>>> = Arc::default();
+    let next = Arc::clone(&answer);
+    let inner = tower::service_fn(move |_| {
+        let body = next.lock().unwrap().take();
+        async move { Ok::<_, Broken>(Response::new(body.unwrap_or(Faulty { seen: None }))) }
+    });
+    let mut service = PolicyQueueLayer::new(pool(1)).layer(inner);
+    let mut first = Polled::new(service.call(get("first")));
+    let mut second = Polled::new(service.call(get("second")));
+    assert!(second.poll().is_pending());
+    let seen = Seen::new();
+    *answer.lock().unwrap() = Some(Faulty {
+        seen: Some(Box::new(seen.probe(&second.bell))),
+    });
+
+    let _ = catch_unwind(AssertUnwindSafe(move || drop(first.poll())));
+
+    assert_eq!(second.rings(), 1, "the slot came back");
+    assert_eq!(seen.rings(), Some(0), "{RULE}");
+}
