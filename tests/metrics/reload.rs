@@ -68,6 +68,30 @@ async fn counts_go_on_under_the_same_names_and_gauges_of_what_is_gone_go_to_noth
 }
 
 #[test]
+fn tokens_that_nobody_can_have_do_not_unsettle_a_reload() {
+    let policy = |classes| {
+        let headers = "headers: {raw_isl_tokens: x-raw}";
+        format!("{}{headers}", yaml(classes, &["w0"], 2))
+    };
+    let (mut hall, ledger) = hall(&policy(&["a", "b", "c"]));
+    for family in ["b", "c"] {
+        let huge = ("x-raw", "18446744073709551615");
+        hall.send(family, with(family, &[(FAMILY, family), huge]));
+        hall.finish(family);
+    }
+    load(&mut hall, &ledger, &policy(&["a"]));
+    let removed = "dominion=\"pool\",profile=\"\",class=\"(removed)\"";
+    let series = format!("policy_queue_served_tokens_total{{{removed}}}");
+    assert_eq!(ledger.number(&series), 0.0, "nobody was served since");
+    assert_eq!(
+        hall.handle.snapshot().dominions[0]
+            .former_classes
+            .tokens_served,
+        u64::MAX
+    );
+}
+
+#[test]
 fn who_runs_in_a_class_that_goes_is_counted_among_the_removed_ones() {
     let (mut hall, ledger) = hall(&yaml(&["a", "b"], &["w0"], 2));
     hall.send("0", with("0", &[(FAMILY, "b")]));

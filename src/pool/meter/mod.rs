@@ -184,7 +184,7 @@ impl Meter {
                 .former
                 .get_or_insert_with(|| of_class(&self.id, FORMER, None, &Arc::from("(removed)")));
             for (all, one) in former.counters.iter_mut().zip(told.counters) {
-                *all += one;
+                *all = all.saturating_add(one);
             }
         }
         self.policy = Arc::clone(policy);
