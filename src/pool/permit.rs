@@ -76,6 +76,15 @@ impl Grant {
     pub(crate) fn reach(&self, stage: Stage) {
         if self.stage() < Stage::Completed {
             self.stage.store(stage as u8, Ordering::Release);
+            if stage == Stage::Streaming && self.claim != 0 {
+                self.tell_shadow_of_head();
+            }
+        }
+    }
+
+    fn tell_shadow_of_head(&self) {
+        if let Some(shadow) = self.pool.lock().shadow_of(self.claim) {
+            shadow.head(Instant::now(), self.claim);
         }
     }
 

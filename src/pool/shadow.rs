@@ -51,7 +51,8 @@ struct Claim {
     /// The longest it may hold its slot.
     max_hold: Option<Duration>,
     prefill: bool,
-    /// How long after its arrival the first byte came, once it has.
+    /// How long after its arrival the head of its response came, and the first byte, once they have.
+    head: Option<Duration>,
     first_byte: Option<Duration>,
     /// How long it took, and how it ended, once it is over.
     over: Option<(Duration, Stage)>,
@@ -141,6 +142,7 @@ impl Shadow {
                 place,
                 max_hold,
                 prefill: true,
+                head: None,
                 first_byte: None,
                 over: None,
                 due: Default::default(),
@@ -150,6 +152,13 @@ impl Shadow {
         self.plan_expiry(id);
         self.settle(now);
         true
+    }
+
+    /// The head of a request's response came.
+    pub(super) fn head(&mut self, now: Instant, id: ClaimId) {
+        if let Some(claim) = self.claims.get_mut(&id) {
+            claim.head = Some(now.saturating_duration_since(claim.arrived));
+        }
     }
 
     /// The first byte of a request's response came.
@@ -271,10 +280,11 @@ impl Shadow {
             Some(class) => &mut state.totals[class],
             None => &mut state.former,
         };
+        let head = claim.head.and_then(|after| since.checked_add(after));
         match ending {
             Ending::At(stage) => totals.end(stage),
-            // Whether its head had come by then decides what its client would have seen.
-            Ending::Revoked if claim.first_byte.is_some() => totals.revoked += 1,
+            // Whether its head would have come by then decides what its client would have seen.
+            Ending::Revoked if head.is_some_and(|head| head <= at) => totals.revoked += 1,
             Ending::Revoked => totals.rejected.add(Code::HoldTimeout),
         }
         let held = at.saturating_duration_since(since);

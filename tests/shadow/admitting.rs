@@ -133,9 +133,9 @@ async fn no_response_is_cut_off_for_its_time() {
     let would_be = hall.would_be();
     let totals = &would_be.classes[0].totals;
     assert_eq!(
-        totals.rejected.get("hold_timeout"),
-        2,
-        "one after the other"
+        (totals.revoked, totals.rejected.get("hold_timeout")),
+        (1, 1),
+        "one after the other, the first one after its head"
     );
     assert_eq!(would_be.in_use, 0);
 }
@@ -277,6 +277,30 @@ fn a_dominion_that_is_closed_lets_nobody_in_though_it_is_not_enforced() {
     assert_eq!(hall.states(["1", "2"]), ["running", "queue_unavailable"]);
     hall.finish("1");
     assert_eq!(hall.counts(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whether_a_head_had_come_when_its_hold_was_over_is_told_by_the_time_in_the_shadow() {
+    let mut hall = Hall::new(&chat("max_hold_ms: 60", SHADOW));
+    for id in ["1", "2", "3"] {
+        hall.arrive(id);
+    }
+    hall.pass(20).await;
+    // Its head alone.
+    let (_reading, _feed) = hall.stream("1");
+    hall.pass(20).await;
+    hall.finish("3");
+    hall.pass(40).await;
+    // It came 80 milliseconds after its request, which has had its slot for 20 by then.
+    let (mut reading, feed) = hall.stream("2");
+    feed.data("token");
+    assert!(reading.poll_frame().is_ready());
+    hall.pass(40).await;
+    let would_be = hall.would_be();
+    let totals = &would_be.classes[0].totals;
+    assert_eq!(totals.revoked, 1, "the first one");
+    assert_eq!(totals.rejected.get("hold_timeout"), 1, "the second one");
+    assert_eq!(would_be.in_use, 1, "the third one");
 }
 
 #[tokio::test(start_paused = true)]

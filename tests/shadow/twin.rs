@@ -40,6 +40,7 @@ struct Job {
     worker: Option<&'static str>,
     arrives: u64,
     head_after: u64,
+    byte_after: u64,
     takes: u64,
     /// When its client goes away, from its arrival.
     leaves_after: Option<u64>,
@@ -47,21 +48,27 @@ struct Job {
 
 fn job() -> impl Strategy<Value = Job> {
     (
-        (0..3usize, 1..100u64, 0..3u8),
+        (0..3usize, 0..100u64, 0..3u8),
         prop::option::weighted(0.3, prop::sample::select(vec!["w", "v"])),
-        (0..40_000_000u64, 1..5_000_000u64, 1..5_000_000u64),
+        (
+            0..40_000_000u64,
+            1..8_000_000u64,
+            1..3_000_000u64,
+            1..3_000_000u64,
+        ),
         // Before it would be over if it did not have to wait.
         prop::option::weighted(0.2, 0.0..1.0),
     )
         .prop_map(
-            |((class, tokens, client), worker, (arrives, head, body), leaves)| Job {
+            |((class, tokens, client), worker, (arrives, head, byte, body), leaves)| Job {
                 class,
                 tokens,
                 client,
                 worker,
                 arrives,
                 head_after: head,
-                takes: head + body,
+                byte_after: head + byte,
+                takes: head + byte + body,
                 leaves_after: leaves.map(|part| 1 + (part * head as f64) as u64),
             },
         )
@@ -106,7 +113,7 @@ impl Run<'_> {
         let of_waiting = self.waiting.iter().map(|&id| self.jobs[id].arrives + WAIT);
         let of_running = self.running.iter().flat_map(|(&id, request)| {
             let job = &self.jobs[id];
-            [job.head_after, job.takes, HOLD].map(|after| request.since + after)
+            [job.head_after, job.byte_after, job.takes, HOLD].map(|after| request.since + after)
         });
         let all = of_all.chain(of_waiting).chain(of_running);
         all.filter(|&at| at > self.now).min()
@@ -140,11 +147,12 @@ impl Run<'_> {
                 continue;
             };
             if now == request.since + job.head_after {
-                let (reading, feed) = self.hall.stream(&name);
-                feed.data("token");
-                request.stream = Some((reading, feed));
+                request.stream = Some(self.hall.stream(&name));
             }
             if let Some((_, feed)) = &request.stream {
+                if now == request.since + job.byte_after {
+                    feed.data("token");
+                }
                 if now == request.since + job.takes {
                     feed.end();
                 }
