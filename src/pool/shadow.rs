@@ -48,7 +48,7 @@ struct Claim {
     arrived: Instant,
     snapshot: Snapshot,
     place: Place,
-    /// The longest it may hold its slot.
+    /// The longest it may hold its slot, by the policy that was in force when it got it.
     max_hold: Option<Duration>,
     prefill: bool,
     /// How long after its arrival the head of its response came, and the first byte, once they have.
@@ -332,6 +332,7 @@ impl Shadow {
                 class: Some(class),
                 since: at,
             };
+            claim.max_hold = self.state.policy.classes[class].max_hold;
             let (first_byte, over) = (claim.first_byte, claim.over);
             let since_then = |after| at.checked_add(after);
             self.plan(id, first_byte.and_then(since_then), Event::FirstByte);

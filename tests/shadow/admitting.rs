@@ -280,6 +280,25 @@ fn a_dominion_that_is_closed_lets_nobody_in_though_it_is_not_enforced() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_waits_in_a_shadow_would_hold_its_slot_for_as_long_as_its_class_says_by_then() {
+    let policy = |hold| chat(&format!("max_hold_ms: {hold}"), SHADOW);
+    let mut hall = Hall::new(&policy(1000));
+    hall.arrive("1");
+    hall.arrive("2");
+    hall.handle.reload(policy(50).parse().unwrap()).unwrap();
+    hall.finish("1");
+    assert_eq!(hall.would_be().in_use, 1);
+    hall.pass(49).await;
+    assert_eq!(hall.would_be().in_use, 1);
+    hall.pass(1).await;
+    let would_be = hall.would_be();
+    assert_eq!(would_be.in_use, 0);
+    let rejected = &would_be.classes[0].totals.rejected;
+    assert_eq!(rejected.get("hold_timeout"), 1);
+    assert_eq!(hall.state("2"), "running");
+}
+
+#[tokio::test(start_paused = true)]
 async fn whether_a_head_had_come_when_its_hold_was_over_is_told_by_the_time_in_the_shadow() {
     let mut hall = Hall::new(&chat("max_hold_ms: 60", SHADOW));
     for id in ["1", "2", "3"] {
