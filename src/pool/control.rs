@@ -40,7 +40,8 @@ impl Pool {
     /// Turns everybody away who waits, and whoever comes. The answer is to be woken once the caller
     /// holds no lock either.
     pub(crate) fn close(&self) -> WakeList {
-        self.change(State::close).1
+        self.change(|state, wakes| state.everywhere(wakes, State::close))
+            .1
     }
 
     /// More slots are handed out at once; of fewer, none is taken from anybody.

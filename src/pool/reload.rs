@@ -105,6 +105,7 @@ impl State {
                 let mut shadow = Shadow::new(policy, dominion);
                 shadow.state.go_over(next, true, &mut WakeList::default());
                 shadow.state.workers.take_conditions(&self.workers);
+                shadow.state.closed = self.closed;
                 self.shadow = Some(Box::new(shadow));
             }
         }

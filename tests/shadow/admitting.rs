@@ -279,6 +279,35 @@ fn a_dominion_that_is_closed_lets_nobody_in_though_it_is_not_enforced() {
     assert_eq!(hall.counts(), (0, 0));
 }
 
+#[test]
+fn whoever_waits_in_a_shadow_would_be_turned_away_when_it_is_closed() {
+    let mut hall = Hall::new(&chat("", SHADOW));
+    hall.arrive("1");
+    hall.arrive("2");
+    hall.handle.close_dominion("pool").unwrap();
+    hall.arrive("3");
+    let would_be = hall.would_be();
+    assert!(would_be.closed);
+    assert_eq!((would_be.in_use, would_be.waiting), (1, 0));
+    let totals = &would_be.classes[0].totals;
+    assert_eq!(totals.arrived, 3);
+    assert_eq!(totals.rejected.get("queue_unavailable"), 2);
+    assert_eq!(hall.states(["1", "2"]), ["running", "running"]);
+    hall.finish("1");
+    hall.finish("2");
+    assert_eq!(hall.would_be().in_use, 0);
+}
+
+#[test]
+fn a_closed_dominion_that_is_not_enforced_any_more_would_be_closed_too() {
+    let enforced = "dominions: [{id: pool, kind: remote, max_concurrency: 1}]";
+    let hall = Hall::new(&chat("", enforced));
+    hall.handle.close_dominion("pool").unwrap();
+    let shadow = chat("", SHADOW);
+    hall.handle.reload(shadow.parse().unwrap()).unwrap();
+    assert!(hall.would_be().closed);
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_waits_in_a_shadow_would_hold_its_slot_for_as_long_as_its_class_says_by_then() {
     let policy = |hold| chat(&format!("max_hold_ms: {hold}"), SHADOW);

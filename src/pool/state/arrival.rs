@@ -55,9 +55,6 @@ impl State {
         epoch: Instant,
         arrival: &Arrival<'_>,
     ) -> Result<Entered, Refusal> {
-        if self.closed {
-            return Err(Refusal::Closed);
-        }
         let Arrival {
             class, snapshot, ..
         } = *arrival;
@@ -68,6 +65,9 @@ impl State {
                 self.claims = next;
                 claim = next;
             }
+        }
+        if self.closed {
+            return Err(Refusal::Closed);
         }
         let eligible = self.workers.eligible(&arrival.wanted);
         let worker = self.workers.choose_regardless(class, eligible.as_ref());
