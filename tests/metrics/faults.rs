@@ -8,7 +8,7 @@ use crate::{
     agree,
     common::desk::policy,
     hall,
-    hall::{ONE_SLOT, chat},
+    hall::{Hall, ONE_SLOT, chat},
     ledger::{Ledger, Value},
     series::POLICY,
 };
@@ -106,6 +106,47 @@ fn a_recorder_may_use_the_layer_and_is_never_called_under_its_lock() {
     });
     hall.handle.shutdown();
     assert!(*calls.lock().unwrap() > 20);
+}
+
+#[test]
+fn no_lock_is_held_while_a_handle_of_what_is_gone_is_dropped() {
+    let pool = |classes: &str, enforce: bool| {
+        let class = |name: &str| {
+            format!("{{name: {name}, policy_family: {name}, cache_bucket: any, quantum: 100}}")
+        };
+        let classes: Vec<String> = classes.split(' ').map(class).collect();
+        policy(&format!(
+            "
+default_policy_family: a
+uncached_isl_buckets: [{{min_tokens: 0, bucket: any}}]
+policy_classes: [{}]
+dominions: [{{id: pool, kind: remote, max_concurrency: 1, enforce: {enforce}}}]
+endpoints: [{{id: w, dominion: pool}}]
+",
+            classes.join(", ")
+        ))
+    };
+    let ledger = Ledger::default();
+    let mut hall = ledger.during(|| Hall::around(&PolicyQueueLayer::new(pool("a b", false))));
+    let handle = hall.handle.clone();
+    let dropped = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&dropped);
+    ledger.part(move |_| {
+        let _ = handle.snapshot();
+        let _ = handle.remove_worker("nobody");
+        *seen.lock().unwrap() += 1;
+    });
+    ledger.during(|| {
+        hall.arrive("1");
+        hall.finish("1");
+        // The shadow has had classes that there are no more, and a worker that is idle.
+        hall.handle.reload(pool("a", false)).unwrap();
+        hall.handle.reload(pool("a b", true)).unwrap();
+        // What is closed promises nothing, so that nothing of a class is left to be told.
+        hall.handle.close_dominion("pool").unwrap();
+        hall.handle.reload(pool("a", true)).unwrap();
+    });
+    assert!(*dropped.lock().unwrap() > 20);
 }
 
 #[test]

@@ -26,6 +26,7 @@ struct Pages {
     values: Mutex<BTreeMap<String, Value>>,
     described: Mutex<BTreeSet<String>>,
     interruption: Mutex<Option<Arc<Interruption>>>,
+    farewell: Mutex<Option<Arc<Interruption>>>,
 }
 
 impl Pages {
@@ -44,6 +45,15 @@ pub(crate) struct Ledger(Arc<Pages>);
 struct Entry {
     pages: Arc<Pages>,
     series: String,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let farewell = self.pages.farewell.lock().unwrap().clone();
+        if let Some(part) = farewell {
+            part(&self.series);
+        }
+    }
 }
 
 impl Ledger {
@@ -89,6 +99,11 @@ impl Ledger {
     }
 
     /// Runs with this recorder in place.
+    /// Has `farewell` run whenever a handle is dropped.
+    pub(crate) fn part(&self, farewell: impl Fn(&str) + Send + Sync + 'static) {
+        *self.0.farewell.lock().unwrap() = Some(Arc::new(Box::new(farewell)));
+    }
+
     pub(crate) fn during<T>(&self, run: impl FnOnce() -> T) -> T {
         metrics::with_local_recorder(self, run)
     }

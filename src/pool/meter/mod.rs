@@ -107,10 +107,13 @@ impl<const C: usize, const G: usize> Told<C, G> {
         }
     }
 
-    /// Takes the gauges back to 0.
+    /// Takes the gauges back to 0, so that it may be dropped under a lock: the handles are the
+    /// recorder's, and go with the steps. Once is enough.
     fn retract(&mut self, steps: &mut Vec<Step>) {
         if !self.fresh {
             self.tell(self.counters, [0; G], steps);
+            steps.push(Step::Of(Arc::clone(&self.series)));
+            self.fresh = true;
         }
     }
 }
@@ -159,6 +162,7 @@ impl Meter {
 
     fn retract(&mut self, steps: &mut Vec<Step>) {
         self.classes.iter_mut().for_each(|told| told.retract(steps));
+        self.former.iter_mut().for_each(|told| told.retract(steps));
         self.workers.iter_mut().for_each(|told| told.retract(steps));
         self.dominion.retract(steps);
     }
@@ -201,8 +205,6 @@ impl Meter {
             if let Some((known, load)) = self.workers.get_mut(index).zip(workers.load_at(index)) {
                 let mut former = std::mem::replace(known, told(load));
                 former.retract(steps);
-                // The handles are the recorder's, and not to be dropped under the lock.
-                steps.push(Step::Of(former.series));
             }
         }
         while let Some(load) = workers.load_at(self.workers.len()) {

@@ -97,3 +97,17 @@ fn a_few_touched_workers_are_told_one_by_one_and_many_all() {
     touched.add(3);
     assert!(touched.indexes(100).eq(0..100));
 }
+
+#[test]
+fn what_was_retired_has_nothing_more_to_tell() {
+    let policy = "dominions: [{id: pool, kind: remote, max_concurrency: 1, enforce: false}]";
+    let policy: Arc<PolicyConfig> = Arc::new(policy.parse().unwrap());
+    let pool = Pool::new(policy, Some(0));
+    let mut wakes = WakeList::default();
+    let mut meter = pool.lock().shadow.take().unwrap().state.meter;
+    meter.retire(&mut wakes);
+    assert!(!wakes.bulletin.steps.is_empty());
+    let mut again = Vec::new();
+    meter.retract(&mut again);
+    assert!(again.is_empty(), "as it may be dropped under a lock");
+}
