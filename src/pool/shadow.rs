@@ -9,6 +9,9 @@
 //! How long requests take is as measured, so under the load that nobody holds back. What classes are
 //! charged for output is left out, and what requests load workers with that run on another's slot.
 
+#[cfg(test)]
+mod audit;
+
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,

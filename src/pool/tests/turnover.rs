@@ -51,7 +51,8 @@ impl World {
                 .unwrap();
             for index in eligible.named() {
                 let id = id(index).unwrap();
-                let mut asked = fields.allowed.iter().flatten().chain(&fields.worker);
+                let asked = fields.allowed.iter().flatten().chain(&fields.worker);
+                let mut asked = asked.chain(&fields.preferred);
                 assert!(asked.any(|asked| **asked == *id), "{id}: who waits for it");
                 if let Among::Group(group) = eligible.among {
                     let serves = state.workers.serves(index, group);
