@@ -4,8 +4,8 @@
 //! Whoever waits for the slot has the interest, so one of the waiters, the *timekeeper*, sleeps until
 //! the next hold is over and takes the slot back then. Where nobody waits, an arrival looks first.
 //! Invariant: while some hold can expire and somebody is queued, a queued waiter is the
-//! timekeeper, and it sleeps until no later than the next expiry, or was woken to ask for that. Each
-//! arbitration restores it.
+//! timekeeper, and it sleeps until no later than the next expiry, or was woken to ask for that, or has
+//! not asked yet, and then whoever asks first is it instead. Each arbitration restores it.
 
 use std::sync::Arc;
 
@@ -22,12 +22,16 @@ pub(super) struct Timekeeper {
 }
 
 impl State {
-    /// Until when a waiter that asks is to sleep, if it keeps the time.
+    /// Until when a queued waiter that asks is to sleep, if it keeps the time.
     pub(super) fn keep_time(&mut self, waiter: usize) -> Option<Instant> {
-        let keeper = self.timekeeper.as_mut();
-        let keeper = keeper.filter(|keeper| keeper.waiter == waiter)?;
-        keeper.until = self.revocables.next_expiry();
-        keeper.until
+        let keeper = self.timekeeper?;
+        // One that has not asked by now may never be polled: who does ask takes its place.
+        if keeper.waiter != waiter && keeper.until.is_some() {
+            return None;
+        }
+        let until = self.revocables.next_expiry();
+        self.timekeeper = Some(Timekeeper { waiter, until });
+        until
     }
 
     /// Takes note of a grant that can be revoked.

@@ -98,7 +98,6 @@ impl State {
         current: &Waker,
         clone: &mut Option<Waker>,
     ) -> Turn {
-        let keep_time = self.keep_time(waiter);
         match self.waiters.get_mut(waiter) {
             Some(Waiter {
                 status: Status::Queued(_),
@@ -110,6 +109,7 @@ impl State {
                 } else if !known.as_ref().is_some_and(|it| it.will_wake(current)) {
                     return Turn::NeedsWaker;
                 }
+                let keep_time = self.keep_time(waiter);
                 Turn::NotYet { keep_time }
             }
             // The answer took the waker already, so nothing is dropped here.

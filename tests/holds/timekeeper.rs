@@ -377,3 +377,19 @@ async fn a_timekeeper_that_was_never_polled_keeps_nobody_from_being_served() {
     hall.thaw("unpolled");
     assert_eq!(hall.state("unpolled"), "running");
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_keeps_the_time_instead_of_one_that_was_never_polled() {
+    let mut hall = slots(2);
+    hall.arrive("stalled");
+    let _stalled = stalled(&mut hall, "stalled");
+    hall.arrive("other");
+    let _other = stalled(&mut hall, "other");
+    hall.call("unpolled", get("unpolled"));
+    hall.arrive("next");
+    assert_eq!(hall.state("next"), "waiting");
+    hall.pass(100).await;
+    assert_eq!(hall.state("next"), "running");
+    hall.thaw("unpolled");
+    assert_eq!(hall.state("unpolled"), "running");
+}
