@@ -1,6 +1,6 @@
-//! The answers to requests that are turned away, by their codes.
+//! The codes of the responses to requests that are turned away.
 
-/// How a request can be turned away: the `error.code` of the answer.
+/// Why a request is turned away: the `error.code` of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     QueueRejected,
@@ -47,7 +47,7 @@ impl Code {
         }
     }
 
-    /// The status of the answer, unless the policy has another for it.
+    /// The status of the response, unless the policy replaces it.
     pub(crate) fn status(self) -> u16 {
         match self {
             Self::QueueRejected | Self::ClientLimit => 429,

@@ -1,21 +1,21 @@
 //! `${VARIABLE}` in `api_key` and `base_url`.
 //!
-//! The syntax is one form and no more: `${NAME}`, where a name is `[A-Za-z_][A-Za-z0-9_]*`.
-//! Everything else, a `$` without a brace included, stands for itself; there are no defaults, no
-//! escapes, and what a variable holds is not expanded again. A `${` that does not begin a
-//! variable is a mistake rather than text, since it can only be a slip.
+//! The only form is `${NAME}`, where a name matches `[A-Za-z_][A-Za-z0-9_]*`. Everything else, including a
+//! `$` without a brace, stands for itself. There are no defaults and no escapes, and the value of a variable
+//! is not expanded again. A `${` that does not begin a variable is a mistake rather than text, since it is
+//! almost certainly a typo.
 
 use std::env::VarError;
 
-/// What to say of a `${` in any other key, where it cannot be meant as text.
+/// The hint for a `${` in any other key, where it cannot be valid text.
 pub(super) const ELSEWHERE: &str = "; variables are replaced in api_key and base_url only";
 
-/// Reads a variable; the process environment outside of tests.
+/// Looks up a variable: in the process environment, except in tests.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Result<String, VarError>;
 
-/// `text` with its variables replaced, or what is wrong with it.
+/// Replaces the variables in `text`, or says what is wrong with it.
 ///
-/// The error names the variable, and holds nothing of the text or of any variable's value.
+/// The error names the variable, but contains nothing of the text or of any variable's value.
 pub(super) fn expand(text: &str, lookup: Lookup<'_>) -> Result<String, String> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;

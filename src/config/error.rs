@@ -1,4 +1,4 @@
-//! What is wrong with a policy: every mistake, with its place.
+//! What is wrong with a policy: every mistake, with its location.
 
 use std::{
     error::Error,
@@ -6,11 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A policy that cannot be used: the file is unreadable, or it holds [mistakes](Self::mistakes).
+/// The error of a policy that cannot be used: the file is unreadable, or the policy has
+/// [mistakes](Self::mistakes).
 ///
-/// Neither an unknown key nor a wrong value ends the search, so this holds all mistakes of a policy
-/// that can be read at all. They are displayed one to a line, each with its path, what is wrong,
-/// what would be right, and its place in the file where that is known:
+/// Neither an unknown key nor a wrong value ends the search: if the policy can be parsed at all, this
+/// holds every mistake in it. They are displayed one per line, each with its path, what is wrong, what to
+/// write instead, and its location in the file if known:
 ///
 /// ```
 /// # use tower_policy_queue::PolicyConfig;
@@ -25,9 +26,9 @@ use std::{
 /// assert_eq!(mistake.line(), Some(3));
 /// ```
 ///
-/// `Debug` shows the same, since that is what `unwrap` and a `main` that returns the error print.
+/// `Debug` prints the same text as `Display`, since `unwrap` and a `main` that returns the error use it.
 ///
-/// The values of `api_key` and of environment variables never appear in it.
+/// The error never contains the value of an `api_key` or of an environment variable.
 pub struct ConfigError {
     file: Option<PathBuf>,
     cause: Cause,
@@ -46,7 +47,7 @@ pub struct ConfigMistake {
     place: Option<Place>,
 }
 
-/// A place in the text, both numbers counted from 1.
+/// A position in the text; both numbers count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) line: usize,
@@ -77,7 +78,7 @@ impl ConfigError {
         }
     }
 
-    /// All mistakes, never none unless the file could not be read.
+    /// All mistakes. Empty only if the file could not be read.
     pub fn mistakes(&self) -> &[ConfigMistake] {
         match &self.cause {
             Cause::Unreadable(_) => &[],
@@ -146,25 +147,26 @@ impl ConfigMistake {
         }
     }
 
-    /// Where in the policy, such as `policy_classes[1].quantum`; empty for the policy as a whole.
+    /// The path in the policy, such as `policy_classes[1].quantum`. Empty if the mistake concerns the policy
+    /// as a whole.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The line of the file, counted from 1, where it is known.
+    /// The line in the file, counted from 1, if known.
     ///
-    /// It is not known for a policy that came through another format's deserializer, nor for
-    /// what a text misses as a whole.
+    /// It is unknown for a policy that came through another format's deserializer, and for a mistake that
+    /// concerns the text as a whole.
     pub fn line(&self) -> Option<usize> {
         self.place.map(|place| place.line)
     }
 
-    /// The column in the [line](Self::line), counted from 1.
+    /// The column in that [line](Self::line), counted from 1.
     pub fn column(&self) -> Option<usize> {
         self.place.map(|place| place.column)
     }
 
-    /// What is wrong, and what would be right. For a clash it names the other place.
+    /// What is wrong, and what to write instead. If two places clash, it names the other one.
     pub fn message(&self) -> &str {
         &self.message
     }

@@ -1,7 +1,7 @@
-//! The JSON Schema of the YAML, made from the types that read it.
+//! The JSON Schema of the YAML, generated from the types that deserialize it.
 //!
-//! It says what can be said of one value by itself: keys, types, words, ranges. What concerns two places
-//! of a policy (a name that is taken, a bucket that there is not) is left to
+//! It covers what can be checked for a single value: keys, types, enumerations, ranges. What involves two
+//! places of a policy (a name that is taken, a bucket that is not defined) is left to
 //! [validation](super::validate).
 
 use std::borrow::Cow;
@@ -22,26 +22,26 @@ use super::{
 /// What [`names::is_name`](super::names::is_name) accepts.
 pub(super) const NAME: &str = "^[A-Za-z0-9_.-]+$";
 
-/// The name of a header: a token of HTTP.
+/// A header name: an HTTP token.
 pub(super) const HEADER_NAME: &str = "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$";
 
-/// The name of a model, which is free text.
+/// A model name, which is free text.
 pub(super) const NOT_BLANK: &str = r"\S";
 
-/// What requests may be let past by.
+/// An entry of `bypass`.
 pub(super) const PATH_OR_METHOD: &str = "^(/|[A-Z]+$)";
 
 impl PolicyConfig {
-    /// The JSON Schema (draft 7) of the YAML, for editors: indented, with a newline at the end.
+    /// The JSON Schema (draft 7) of the YAML, for editors: indented, with a trailing newline.
     ///
-    /// Keys, types, words, ranges and defaults are those that loading a policy knows, and each key
-    /// has a description. What a schema cannot say (that a name is defined, that the classes fill the
-    /// matrix) is found when the policy is loaded, as is a `4.0` for a whole number. In two things the
-    /// schema is stricter: a text that YAML reads as a number or a switch has to be quoted, and a key
-    /// without a value is there for those that need or forbid it.
+    /// It has the same keys, types, enumerations, ranges and defaults as the loader, and a description of
+    /// each key. What a schema cannot express (that a name is defined, that there is a class for each family
+    /// and bucket) is checked only when the policy is loaded, as is a `4.0` in place of a whole number. The
+    /// schema is stricter in two ways: text that YAML would read as a number or a boolean must be quoted, and
+    /// a key without a value counts as present where other keys require or forbid it.
     ///
-    /// A file that begins with `# yaml-language-server: $schema=policy.schema.json` is completed
-    /// and checked by editors that run the YAML language server; the repository has the schema as
+    /// Editors that run the YAML language server complete and check a file that begins with
+    /// `# yaml-language-server: $schema=policy.schema.json`. The repository has the schema as
     /// `examples/policy.schema.json`.
     ///
     /// ```
@@ -50,7 +50,7 @@ impl PolicyConfig {
     /// assert!(schema.contains("policy_classes"));
     /// ```
     pub fn json_schema() -> String {
-        // Newer drafts are not what the editors' language server reads best.
+        // The YAML language server supports draft 7 best.
         let schema = SchemaSettings::draft07()
             .with_transform(RecursiveTransform(unwrap_lines))
             .into_generator()
@@ -121,7 +121,7 @@ impl<V: JsonSchema> JsonSchema for Map<V> {
     }
 }
 
-/// Stands for the map of statuses: it knows its keys.
+/// Describes the map of statuses, whose keys are known.
 pub(super) struct Statuses;
 
 impl JsonSchema for Statuses {
@@ -147,7 +147,7 @@ impl JsonSchema for Statuses {
     }
 }
 
-/// Puts each paragraph on one line: editors show the line breaks of a comment as they are.
+/// Joins the lines of each paragraph, since editors show line breaks in a description literally.
 fn unwrap_lines(schema: &mut Schema) {
     if let Some(Value::String(text)) = schema.get_mut("description") {
         let paragraphs = text.split("\n\n").map(|lines| lines.replace('\n', " "));
@@ -157,7 +157,7 @@ fn unwrap_lines(schema: &mut Schema) {
 
 // ===== Keys that go together =====
 
-/// The keys of the root's own classes come together or not at all, and a list goes by one name.
+/// The keys of the root profile come together or not at all, and no list appears under both its names.
 pub(super) fn policy(schema: &mut Schema) {
     let mut twice = Vec::new();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {

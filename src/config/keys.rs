@@ -1,7 +1,7 @@
-//! Keys that the schema does not know, and what they were perhaps meant to be.
+//! Unknown keys, and which known keys they may have been meant to be.
 //!
-//! They are passed over while a policy is read, and collected, so that a misspelt one is told
-//! together with all other mistakes.
+//! They are skipped and collected while a policy is read, so that a misspelt key is reported together with
+//! all other mistakes.
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -14,7 +14,7 @@ use super::{
     },
 };
 
-/// The keys that go by another name in TOML: as the schema has them, and the other.
+/// The keys with another name in TOML: first the schema's name, then the alias.
 pub(super) const ALIASES: [(&str, &str); 4] = [
     ("dominions", "dominion"),
     ("endpoints", "endpoint"),
@@ -22,13 +22,13 @@ pub(super) const ALIASES: [(&str, &str); 4] = [
     ("profiles", "profile"),
 ];
 
-/// How many unknown keys are compared with the known ones, which takes time for each of both.
+/// How many unknown keys are compared with the known ones, which is slow if there are many.
 const COMPARED: usize = 100;
 
-/// How alike two keys are that may be meant for each other, of 1.
+/// The least similarity, from 0 to 1, of an unknown key and the known one that is suggested for it.
 const ALIKE: f64 = 0.85;
 
-/// The other name of a key of the root that goes by two.
+/// The other name of a top-level key that has two.
 pub(super) fn other_name(key: &str) -> Option<&'static str> {
     ALIASES.iter().find_map(|&(name, alias)| match key {
         _ if key == name => Some(alias),
@@ -37,7 +37,7 @@ pub(super) fn other_name(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Reads what is written; the answer has the keys that were passed over.
+/// Deserializes a value, and returns the unknown keys that were skipped.
 pub(super) fn read<'de, T, D>(deserializer: D) -> Result<(T, Vec<Steps>), D::Error>
 where
     T: Deserialize<'de>,
@@ -70,10 +70,10 @@ fn walk(path: &serde_ignored::Path<'_>, steps: &mut Vec<Step>) {
     }
 }
 
-/// What to say of an unknown key, the one that so many were before.
+/// The path and message for an unknown key, after `before` others.
 ///
-/// One with a `:` in it is most likely a key and its value, which may be a secret, with no space
-/// between them: it is said without what follows, at the place of its map.
+/// A key with a `:` in it is most likely a key and its value, which may be a secret, without the space
+/// between them. The message then shows only the part before the `:`, and the path is that of the map.
 pub(super) fn unknown(mut steps: Steps, before: usize) -> (Steps, String) {
     let Some((Step::Entry(key), parents)) = steps.0.split_last() else {
         return (steps, "unknown field".to_owned());
@@ -107,7 +107,7 @@ fn misspelt(key: &str, parents: &[Step], before: usize) -> String {
         Some(nearest) => message.push_str(&format!("; did you mean `{nearest}`?")),
         None => message.push_str(&format!("; there are `{}`", known.join("`, `"))),
     }
-    // A line that is not indented as far as those before it ends up among the outermost keys.
+    // A line that is not indented far enough ends up among the top-level keys.
     let outermost = nearest.is_none() && parents.is_empty();
     if let Some(owner) = outermost.then(|| inner_with(&key)).flatten() {
         let hint = "has it: is the line indented as far as it should be?";
@@ -116,7 +116,7 @@ fn misspelt(key: &str, parents: &[Step], before: usize) -> String {
     message
 }
 
-/// What has a key of this name, of the maps below the outermost.
+/// Which of the nested maps has a key of this name.
 fn inner_with(key: &str) -> Option<&'static str> {
     let maps = [
         ("a policy class", fields::<RawClass>()),
@@ -130,7 +130,7 @@ fn inner_with(key: &str) -> Option<&'static str> {
     with.map(|&(owner, _)| owner)
 }
 
-/// The keys of the map at a place.
+/// The keys that the map at a path may have.
 fn known(steps: &[Step]) -> Vec<&'static str> {
     let map = match steps {
         [] => fields::<RawPolicy>(),
@@ -145,12 +145,12 @@ fn known(steps: &[Step]) -> Vec<&'static str> {
         },
         _ => fields::<RawProfile>(),
     };
-    // Those names are aliases nowhere else: endpoints have a `dominion` of their own.
+    // They are aliases only at the top level: an endpoint has a key `dominion` too.
     let is_alias = |key: &&str| steps.is_empty() && ALIASES.iter().any(|(_, alias)| alias == key);
     map.iter().copied().filter(|key| !is_alias(key)).collect()
 }
 
-/// The keys of a type, as it tells them to whoever it is read from.
+/// The keys of a type, as it passes them to its deserializer.
 fn fields<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     struct Asked<'a>(&'a mut &'static [&'static str]);
 

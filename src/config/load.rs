@@ -1,4 +1,4 @@
-//! The ways a policy comes in: text, a file, another format's deserializer.
+//! The ways to load a policy: from text, a file, or another format's deserializer.
 
 use std::{fs::File, io::Read, path::Path, str::FromStr};
 
@@ -14,7 +14,7 @@ use super::{
 };
 
 impl PolicyConfig {
-    /// The longest YAML text that is read, in bytes.
+    /// The maximum length of a YAML text, in bytes.
     ///
     /// [`from_path`](Self::from_path) reads no more than this of a file.
     pub const MAX_BYTES: usize = MAX_BYTES;
@@ -23,9 +23,9 @@ impl PolicyConfig {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is not UTF-8 or is longer than [`MAX_BYTES`](Self::MAX_BYTES),
-    /// or if the policy has mistakes. If there is nothing in it, too, as while somebody writes it:
-    /// that is no policy to put in force. The error names the file.
+    /// If the file cannot be read, is not UTF-8 or is longer than [`MAX_BYTES`](Self::MAX_BYTES), or if the
+    /// policy has mistakes. An empty file is an error too: it may be one that is still being written, and
+    /// must not replace a policy by accident. The error names the file.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let bytes = read(path).map_err(|error| ConfigError::unreadable(path, error))?;
@@ -34,7 +34,7 @@ impl PolicyConfig {
                 let why = "the file is empty; a policy that limits nothing is written {}";
                 Err(parse::refused(&bytes, 0, why))
             }),
-            // The limit may have cut a character in two; the length is the mistake then.
+            // The limit may have cut a character in two. The mistake is then the length.
             Err(_) if bytes.len() > MAX_BYTES => Err(ConfigError::new(vec![parse::too_long()])),
             Err(error) => {
                 let mistake =
@@ -46,12 +46,12 @@ impl PolicyConfig {
     }
 }
 
-/// The policy of a text, of which `empty` is what there is without one.
+/// Loads a policy from text; `empty` provides the one of an empty text.
 fn policy(
     text: &str,
     empty: impl FnOnce() -> Result<RawPolicy, ConfigMistake>,
 ) -> Result<PolicyConfig, ConfigError> {
-    // The parser would count the byte order mark as the first column of its line.
+    // The parser would count a byte order mark as a column.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let read =
         parse::parse(text).and_then(|(raw, unknown)| Ok((raw.map_or_else(empty, Ok)?, unknown)));
@@ -62,7 +62,7 @@ fn policy(
     })
 }
 
-/// The file's bytes, or one more than the limit: endless files exist.
+/// Reads the file, but at most one byte more than the limit: some files never end.
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(MAX_BYTES)
@@ -81,7 +81,7 @@ impl FromStr for PolicyConfig {
     }
 }
 
-/// Validates as parsing does. The error's text holds all mistakes, without their lines.
+/// Validates like parsing does. The text of the error holds all mistakes, without line numbers.
 impl<'de> Deserialize<'de> for PolicyConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (raw, unknown) = keys::read(deserializer)?;
@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for PolicyConfig {
     }
 }
 
-/// An empty policy: one class `default`, no dominions, so that every request starts at once.
+/// An empty policy: one class `default` and no dominions, so every request starts at once.
 impl Default for PolicyConfig {
     fn default() -> Self {
         validate::empty()

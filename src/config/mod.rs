@@ -1,21 +1,20 @@
-//! The YAML: its schema, its validation, and what comes out.
+//! The YAML: its schema, its validation, and the policy that results.
 //!
-//! Plain data. Nothing here knows of queues, clocks or requests. A policy passes through in
-//! four steps:
+//! Plain data: nothing here knows about queues, clocks or requests. A policy is loaded in these steps:
 //!
 //! ```text
 //! text --parse--> RawPolicy --validate--> PolicyConfig
-//!   \--locate------------------------------> the lines of what validation found
+//!   \--locate------------------------------> the line of each mistake
 //! ```
 //!
-//! - [`load`] is the public face: `FromStr`, `from_path`, `Deserialize`, `Default`;
-//! - [`parse`] alone knows the YAML parser, and keeps hostile input from it;
-//! - [`schema`] is the policy as it is written, [`value`] the types of its leaves, [`keys`] what it
-//!   says that the schema does not know;
-//! - `json_schema`, behind the feature `schema`, describes it to editors;
-//! - [`validate`] finds every mistake and builds [`policy`], the policy as it is used;
-//! - [`difference`] tells what of it changes from one policy to the next;
-//! - [`view`] is what of it others may read.
+//! - [`load`] is the public API: `FromStr`, `from_path`, `Deserialize`, `Default`;
+//! - [`parse`] is the only module that uses the YAML parser, and protects it from hostile input;
+//! - [`schema`] is the policy as written, [`value`] has the types of its leaves, and [`keys`] handles
+//!   unknown keys;
+//! - `json_schema`, behind the feature `schema`, describes the policy to editors;
+//! - [`validate`] finds every mistake and builds [`policy`], the policy as the layer uses it;
+//! - [`difference`] compares two policies;
+//! - [`view`] is the public, read-only view of a policy.
 
 mod code;
 mod difference;

@@ -1,19 +1,19 @@
-//! Names: what may be one, and how messages show them.
+//! Which names are valid, and how messages show them.
 //!
-//! Messages quote what the file says, and a file is untrusted input: everything shown is escaped
-//! and cut, so that the size of an error is bounded by the number of mistakes.
+//! Messages quote the file, and a file is untrusted input: everything shown is escaped and truncated, so
+//! that the size of an error is bounded by the number of mistakes.
 
 use std::borrow::Cow;
 
-/// The most characters of a name that a message shows.
+/// How many characters of a name a message shows at most.
 pub(super) const SHOWN_CHARS: usize = 64;
 
-/// The most names that a message lists.
+/// How many names a message lists at most.
 const LISTED: usize = 10;
 
-/// Whether `text` may name a class, family, bucket, dominion, worker or profile.
+/// Whether `text` is a valid name for a class, family, bucket, dominion, worker or profile.
 ///
-/// The same alphabet as the published router's, whose names also end up as metric labels.
+/// The alphabet is that of the published router, whose names also end up as metric labels.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -21,12 +21,12 @@ pub(crate) fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
 }
 
-/// The beginning of `text`, if it is long.
+/// `text`, truncated if it is long.
 pub(super) fn cut(text: &str) -> Cow<'_, str> {
     cut_to(text, SHOWN_CHARS)
 }
 
-/// The first `chars` characters of `text`, if there are more.
+/// `text`, truncated to its first `chars` characters.
 pub(super) fn cut_to(text: &str, chars: usize) -> Cow<'_, str> {
     match text.char_indices().nth(chars) {
         Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
@@ -34,14 +34,14 @@ pub(super) fn cut_to(text: &str, chars: usize) -> Cow<'_, str> {
     }
 }
 
-/// `text` in quotes, escaped and cut.
+/// `text` in quotes, escaped and truncated.
 pub(super) fn quote(text: &str) -> String {
     format!("{:?}", cut(text))
 }
 
-/// The first of `count` names, for a message about one that is not among them.
+/// Lists the first of `count` names, for a message about a name that is not among them.
 ///
-/// The count is given, since counting them for each message would make many messages slow.
+/// The caller passes the count, since counting again for each message would be slow with many of them.
 pub(super) fn list<'a>(count: usize, names: impl IntoIterator<Item = &'a str>) -> String {
     let mut listed: Vec<_> = names.into_iter().take(LISTED).map(quote).collect();
     let more = count.saturating_sub(listed.len());

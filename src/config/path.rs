@@ -1,7 +1,7 @@
-//! Where in the policy a value stands: `policy_classes[1].quantum`.
+//! The path of a value in the policy: `policy_classes[1].quantum`.
 //!
-//! A [`Path`] is built on the stack while the policy is walked and costs nothing until a mistake
-//! is found; [`Path::steps`] is the owned form that a mistake keeps.
+//! A [`Path`] is built on the stack while the policy is walked, and allocates nothing until a mistake is
+//! found; [`Path::steps`] is the owned form that a mistake keeps.
 
 use std::{
     fmt::{self, Write},
@@ -10,7 +10,7 @@ use std::{
 
 use super::names;
 
-/// A place in the policy, as a chain of borrowed steps back to the root.
+/// A path in the policy, as a chain of borrowed steps back to the root.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'a> {
     Root,
@@ -32,33 +32,33 @@ pub(super) enum Step {
     Key(&'static str),
     /// A key that the user chose, such as a model's name.
     Entry(Arc<str>),
-    /// A place in a list.
+    /// An index into a list.
     Index(usize),
 }
 
-/// An owned path, displayed as the user reads it.
+/// An owned path, displayed for the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Steps(pub(super) Vec<Step>);
 
 // ===== impl Path =====
 
 impl Path<'_> {
-    /// The field `key` of this place.
+    /// The path of the field `key`.
     pub(super) fn key(&self, key: &'static str) -> Path<'_> {
         Path::Step(self, StepRef::Key(key))
     }
 
-    /// The entry of this map that the user named `key`.
+    /// The path of this map's entry `key`, a name that the user chose.
     pub(super) fn entry<'a>(&'a self, key: &'a Arc<str>) -> Path<'a> {
         Path::Step(self, StepRef::Entry(key))
     }
 
-    /// The element `index` of this list.
+    /// The path of this list's element `index`.
     pub(super) fn index(&self, index: usize) -> Path<'_> {
         Path::Step(self, StepRef::Index(index))
     }
 
-    /// The steps from the root to this place.
+    /// The steps from the root to this path's end.
     pub(super) fn steps(&self) -> Steps {
         let mut steps = Vec::new();
         let mut at = self;
@@ -94,9 +94,9 @@ impl fmt::Display for Steps {
     }
 }
 
-/// Whether a key can be shown without quotes: a dot in it would read as two steps.
+/// Whether a key can be shown without quotes. One with a dot would read as two steps.
 ///
-/// The length comes first: a long key is not gone through again for each mistake below it.
+/// Checking the length first avoids scanning a long key again for each mistake below it.
 fn is_bare(key: &str) -> bool {
     key.len() <= names::SHOWN_CHARS && names::is_name(key) && !key.contains('.')
 }

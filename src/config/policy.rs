@@ -1,8 +1,8 @@
-//! The policy after validation: names resolved to indexes, limits to integers.
+//! The policy after validation: names are resolved to indexes, limits to integers.
 //!
-//! Everything above this floor works on indexes into [`PolicyConfig::classes`],
-//! [`PolicyConfig::dominions`] and [`PolicyConfig::workers`]; only the edges (a request's
-//! headers coming in, an answer going out) deal in names.
+//! Everything above this module works with indexes into [`PolicyConfig::classes`],
+//! [`PolicyConfig::dominions`] and [`PolicyConfig::workers`]; names appear only at the edges (request
+//! headers coming in, responses going out).
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,12 +14,12 @@ use std::{
 
 use http::{HeaderName, Method, StatusCode};
 
-/// A validated policy: what the YAML said, checked and resolved.
+/// A validated policy: the YAML, checked and resolved.
 ///
-/// Built with [`str::parse`], [`PolicyConfig::from_path`] or any serde format, and given to
-/// [`PolicyQueueLayer::new`](crate::PolicyQueueLayer::new). A value of this type cannot be
-/// invalid: every way to make one validates. The default is an empty policy, under which the
-/// layer admits every request at once.
+/// Built with [`str::parse`], [`PolicyConfig::from_path`] or any serde format, and passed to
+/// [`PolicyQueueLayer::new`](crate::PolicyQueueLayer::new). A value of this type is always valid: every
+/// way to make one validates. The default is an empty policy, under which the layer admits every request
+/// at once.
 ///
 /// ```
 /// use tower_policy_queue::PolicyConfig;
@@ -38,32 +38,34 @@ use http::{HeaderName, Method, StatusCode};
 ///
 /// # What is refused
 ///
-/// Everything that cannot be meant: unknown keys, values of another kind, names that are missing,
-/// taken or point nowhere, numbers out of range. A [`ConfigError`](crate::ConfigError) tells all
-/// mistakes of a policy at once; alone comes only what keeps it from being read, such as a bracket
-/// left open, a key given twice or a list where a map should be. YAML is read strictly: no key twice, no tags, no merge keys, one
-/// document, at most [`MAX_BYTES`](Self::MAX_BYTES) long and 64 collections deep. Anchors and
-/// aliases are fine. There may be 262144 queues, one in each dominion for each class.
+/// Everything that must be a mistake: unknown keys, values of the wrong type, names that are missing, taken
+/// or undefined, numbers out of range. A [`ConfigError`](crate::ConfigError) reports all mistakes of a policy
+/// at once. Only a mistake that keeps the policy from being read is reported alone, such as an unclosed
+/// bracket, a repeated key, or a list in place of a map.
+///
+/// YAML is read strictly: no repeated keys, no tags, no merge keys, a single document, at most
+/// [`MAX_BYTES`](Self::MAX_BYTES) long and 64 collections deep. Anchors and aliases are allowed. A policy may
+/// have at most 262144 queues: each dominion has one for each class.
 ///
 /// # Variables
 ///
-/// In an endpoint's `api_key` and `base_url`, `${NAME}` is replaced by the environment variable
-/// of that name when the policy is loaded; one that is not set is a mistake. A name is
-/// `[A-Za-z_][A-Za-z0-9_]*`. There is no other syntax: no defaults and no escapes, and a `$`
-/// without a brace is a `$`. Between YAML's own brackets such a text needs quotes.
+/// In an endpoint's `api_key` and `base_url`, `${NAME}` is replaced by the environment variable of that
+/// name when the policy is loaded; an unset variable is a mistake. A name matches
+/// `[A-Za-z_][A-Za-z0-9_]*`. There are no defaults and no escapes, and a `$` without a brace is a plain
+/// `$`. Inside YAML's flow brackets (`{..}`, `[..]`) such a value needs quotes.
 #[derive(Clone, Debug)]
 pub struct PolicyConfig {
     /// The root profile first, then one for each key of `models:` in the order of the file.
     pub(crate) profiles: Vec<Profile>,
-    /// Index into `profiles` of a model that has one of its own.
+    /// For each model that has its own profile, its index in `profiles`.
     pub(crate) profile_of_model: HashMap<String, usize>,
-    /// The classes of all profiles, in the order of `profiles` and, within one, of the file.
-    /// This is the order of every dominion's ring.
+    /// The classes of all profiles, in the order of `profiles` and, within each, of the file.
+    /// This is also the order of every dominion's ring.
     pub(crate) classes: Vec<PolicyClass>,
     pub(crate) dominions: Vec<Dominion>,
     /// Endpoints, then local models, each in the order of the file.
     pub(crate) workers: Vec<Arc<Worker>>,
-    /// What the local models take of their dominions' `vram_gb`, in gigabytes, by id.
+    /// How much of its dominion's `vram_gb` each local model takes, in gigabytes, by id.
     pub(crate) estimates: HashMap<Arc<str>, f64>,
     pub(crate) default_dominion: Option<usize>,
     pub(crate) headers: Headers,
@@ -72,58 +74,58 @@ pub struct PolicyConfig {
     /// Statuses that replace those of this crate, by `error.code`.
     pub(crate) statuses: HashMap<String, StatusCode>,
     pub(crate) bypass: Bypass,
-    /// Whether a response names its request's class in a header.
+    /// Whether responses name their request's class in a header.
     pub(crate) class_header: bool,
-    /// Whether a response says how long its request waited.
+    /// Whether responses say how long their request waited.
     pub(crate) server_timing: bool,
 }
 
-/// A set of families and buckets, and the classes they name together.
+/// A set of families and buckets, and the classes that they name together.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
-    /// Families in order of first appearance; each has one class for each bucket.
+    /// The families; each has one class for each bucket.
     pub(crate) families: HashMap<String, Family>,
     pub(crate) default_family: Family,
-    /// The `min_tokens` of each bucket, in uncached tokens: starts at 0 and rises.
+    /// The `min_tokens` of each bucket, in uncached tokens, starting at 0 and strictly increasing.
     pub(crate) buckets: Vec<u64>,
-    /// The names of the buckets; none if the policy defines none.
+    /// The names of the buckets; empty if the policy defines none.
     pub(crate) bucket_names: Vec<String>,
-    /// Classes with neither family nor bucket, by name.
+    /// Classes without a family and bucket, by name.
     pub(crate) explicit: HashMap<String, usize>,
 }
 
 /// The classes of one family, by bucket.
 pub(crate) type Family = Arc<[usize]>;
 
-/// A physical queue.
+/// A policy class: a physical queue.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyClass {
     pub(crate) name: Arc<str>,
-    /// The model whose profile the class belongs to; none for the root profile.
+    /// The model whose profile the class belongs to; `None` for the root profile.
     pub(crate) profile: Option<Arc<str>>,
     /// Uncached tokens credited in each round.
     pub(crate) quantum: NonZeroU64,
     pub(crate) order: QueuePolicy,
     pub(crate) busy: BusyThreshold,
     pub(crate) limits: ClassLimits,
-    /// The longest a request may be parked.
+    /// How long a request may wait.
     pub(crate) max_queue_wait: Option<Duration>,
     pub(crate) hold_until: HoldUntil,
-    /// The longest a slot is held, from its grant.
+    /// How long a slot may be held, from its grant.
     pub(crate) max_hold: Option<Duration>,
     pub(crate) prefill_until: PrefillUntil,
     /// What an output token costs the class, in input tokens.
     pub(crate) output_token_weight: f64,
 }
 
-/// When a request's slot is given back.
+/// When a request releases its slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HoldUntil {
-    /// With the response's head.
+    /// When the response head is ready.
     Headers,
-    /// With the first data frame of the response's body.
+    /// At the first data frame of the response body.
     FirstByte,
-    /// With the end of the response's body.
+    /// At the end of the response body.
     #[default]
     BodyEnd,
 }
@@ -141,12 +143,12 @@ impl HoldUntil {
     }
 }
 
-/// When a request's uncached tokens stop counting as its worker's prefill.
+/// When a request's uncached tokens stop counting toward its worker's prefill load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PrefillUntil {
-    /// With the response's head.
+    /// When the response head is ready.
     Headers,
-    /// With the first data frame of the response's body.
+    /// At the first data frame of the response body.
     #[default]
     FirstByte,
 }
@@ -163,12 +165,12 @@ impl PrefillUntil {
     }
 }
 
-/// How much of the bodies of parked requests is read ahead, in bytes.
+/// How much of the bodies of waiting requests is read ahead, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadAhead {
-    /// Of one request; 0: nothing is.
+    /// Per request; 0 disables reading ahead.
     pub(crate) request: usize,
-    /// Of all requests of a layer.
+    /// For all requests of a layer together.
     pub(crate) total: usize,
 }
 
@@ -181,14 +183,14 @@ impl Default for ReadAhead {
     }
 }
 
-/// Requests that the policy does not concern.
+/// Requests that the policy does not apply to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bypass {
     pub(crate) path_prefixes: Vec<String>,
     pub(crate) methods: Vec<Method>,
 }
 
-/// Local models that are loaded together.
+/// A set of local models that are loaded together.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelProfile {
     pub(crate) name: String,
@@ -217,18 +219,18 @@ impl QueuePolicy {
     }
 }
 
-/// When a worker counts as busy for a class, and when its workers together do.
+/// When one worker counts as busy for a class, and when all of them do.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct BusyThreshold {
     /// Active prefill tokens above which a worker is busy.
     pub(crate) tokens: Option<u64>,
-    /// The same as a multiple of the worker's `max_num_batched_tokens`.
+    /// The same, as a multiple of the worker's `max_num_batched_tokens`.
     pub(crate) fraction: Option<f64>,
-    /// The share of busy workers, in (0, 1], from which all count as busy; none: all of them.
+    /// The share of busy workers, in (0, 1], at or above which all count as busy; `None` means 1.
     pub(crate) ratio: Option<f64>,
 }
 
-/// The most that may be queued in a class before an arrival is turned away, for each worker.
+/// How much may be queued in a class, per worker, before new requests are turned away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClassLimits {
     pub(crate) requests: Option<u64>,
@@ -240,31 +242,31 @@ pub(crate) struct ClassLimits {
 #[derive(Clone, Debug)]
 pub(crate) struct Dominion {
     pub(crate) id: Arc<str>,
-    /// `kind: local`: its workers are models on this machine.
+    /// Whether its workers are models on this machine (`kind: local`).
     pub(crate) local: bool,
-    /// Slots; none: unlimited.
+    /// The number of slots; `None` means unlimited.
     pub(crate) max_concurrency: Option<usize>,
-    /// Waiting requests, over all classes.
+    /// How many requests may wait, over all classes.
     pub(crate) max_queue: usize,
-    /// Those of them that may be of one client; none: all.
+    /// How many of them may belong to one client; `None` means no limit.
     pub(crate) max_queue_per_client: Option<usize>,
-    /// `policy: reject`: a request that cannot start at once is turned away.
+    /// Whether a request that cannot start at once is turned away (`policy: reject`).
     pub(crate) reject: bool,
-    /// Otherwise all that its limits would do is counted, and nobody waits or is turned away.
+    /// If false, what its limits would do is only counted: no request waits or is turned away.
     pub(crate) enforce: bool,
     pub(crate) fair_scheduling: bool,
     pub(crate) fair_unit: FairUnit,
-    /// What its local models take together at most, in gigabytes; none: it is not checked.
+    /// The memory budget of its local models, in gigabytes; `None` means that it is not checked.
     pub(crate) vram_gb: Option<f64>,
 }
 
-/// By what the turns of waiting clients are weighed.
+/// The unit in which waiting clients take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FairUnit {
-    /// Each is served one request in turn.
+    /// Round robin: one request per client and turn.
     #[default]
     Requests,
-    /// The one that was served the fewest tokens is next.
+    /// The client that was served the fewest tokens is next.
     Tokens,
 }
 
@@ -287,11 +289,11 @@ pub(crate) struct Worker {
     pub(crate) dominion: Option<usize>,
     pub(crate) models: Vec<String>,
     pub(crate) max_num_batched_tokens: Option<u64>,
-    /// None for a local model.
+    /// `None` for a local model.
     pub(crate) endpoint: Option<Arc<Endpoint>>,
 }
 
-/// A remote endpoint as the policy describes it, carried to the inner service.
+/// A remote endpoint as the policy describes it, for the inner service to use.
 ///
 /// The layer itself never uses the address or the key.
 #[derive(Clone)]
@@ -308,18 +310,18 @@ impl Endpoint {
         &self.id
     }
 
-    /// The protocol it speaks, such as `openai`, as the policy spells it.
+    /// The protocol that it speaks, such as `openai`, as the policy spells it.
     pub fn protocol(&self) -> Option<&str> {
         self.protocol.as_deref()
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn base_url(&self) -> Option<&str> {
         self.base_url.as_deref()
     }
 
-    /// Its key, with `${VARIABLE}` expanded. It is left out of `Debug`, and so is the address,
-    /// which may hold one too.
+    /// Its API key, with `${VARIABLE}` expanded. `Debug` omits the key, and also the address, which may
+    /// contain one.
     pub fn api_key(&self) -> Option<&str> {
         self.api_key.as_deref()
     }
@@ -334,7 +336,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Which request headers are believed.
+/// Which request headers are used.
 #[derive(Clone, Debug)]
 pub(crate) struct Headers {
     /// Hints that anyone may send.
@@ -369,13 +371,13 @@ impl Default for Headers {
 }
 
 impl PolicyConfig {
-    /// The profile that decides the class of a request for `model`.
+    /// The profile that determines the class of a request for `model`.
     fn profile(&self, model: Option<&str>) -> &Profile {
         let own = model.and_then(|model| self.profile_of_model.get(model));
         &self.profiles[own.copied().unwrap_or(0)]
     }
 
-    /// The models that the workers serve, each once, in the order of the file.
+    /// The models that the workers serve, without duplicates, in the order of the file.
     pub fn models(&self) -> impl Iterator<Item = &str> {
         let all = self.workers.iter().flat_map(|worker| &worker.models);
         let mut seen = HashSet::new();
@@ -383,7 +385,7 @@ impl PolicyConfig {
             .filter(move |model| seen.insert(*model))
     }
 
-    /// Where each class is in another policy, known again by its profile's model and its name.
+    /// The index of each class in another policy, matched by its profile's model and its name.
     pub(crate) fn classes_in(&self, other: &Self) -> Vec<Option<usize>> {
         let name = |class: &PolicyClass| (class.profile.clone(), Arc::clone(&class.name));
         let there: HashMap<_, _> = other.classes.iter().map(name).zip(0..).collect();
@@ -398,25 +400,26 @@ impl PolicyConfig {
         self.classes.iter().position(same)
     }
 
-    /// The dominion of requests that nothing else decides: the default one, or the only one.
+    /// The dominion of requests for which nothing else decides: the default one, or the only one.
     pub(crate) fn fallback_dominion(&self) -> Option<usize> {
         let only = (self.dominions.len() == 1).then_some(0);
         self.default_dominion.or(only)
     }
 
-    /// Whether the limits and the queue of a dominion hold, as they do for requests that have none.
+    /// Whether the limits and the queue of a dominion are enforced. Without a dominion, the limits of the
+    /// classes are.
     pub(crate) fn enforces(&self, dominion: Option<usize>) -> bool {
         dominion.is_none_or(|index| self.dominions[index].enforce)
     }
 
-    /// Whether anything is enforced: without dominions, the limits of the classes are.
+    /// Whether anything is enforced. Without dominions, the limits of the classes are.
     pub(crate) fn enforces_any(&self) -> bool {
         self.dominions.is_empty() || self.dominions.iter().any(|dominion| dominion.enforce)
     }
 
     /// The class of a request: an index into `classes`.
     ///
-    /// `hint` is what the client asked for; `uncached` is in tokens.
+    /// `hint` is the family or explicit class that the client asked for; `uncached` is in tokens.
     pub(crate) fn class_of(&self, model: Option<&str>, hint: Option<&str>, uncached: u64) -> usize {
         let profile = self.profile(model);
         let hint = hint.map(str::trim).filter(|hint| !hint.is_empty());
@@ -426,7 +429,7 @@ impl PolicyConfig {
         let family = hint.and_then(|hint| profile.families.get(hint));
         let family = family.unwrap_or(&profile.default_family);
         let bucket = profile.buckets.partition_point(|&min| min <= uncached);
-        // The first bucket starts at 0, so at least one is never above `uncached`.
+        // The first bucket starts at 0, so `bucket` is at least 1.
         family[bucket.saturating_sub(1)]
     }
 }

@@ -1,4 +1,4 @@
-//! Values that serde's own types read too loosely or too strictly, or describe in Rust's words.
+//! Value types for what serde's own types accept too loosely or too strictly, or describe in Rust's terms.
 
 use std::{collections::HashSet, fmt, marker::PhantomData, sync::Arc};
 
@@ -9,8 +9,8 @@ use serde::{
 
 use super::names;
 
-/// A value that is not a collection, of whatever kind: whether it is of the right one is validation's
-/// matter, as is its range. So one of the wrong kind does not hide the other mistakes.
+/// A scalar of any type. Validation checks its type, as well as its range, so that a value of the wrong type
+/// does not hide the other mistakes.
 pub(super) enum Scalar {
     Whole(i128),
     Float(f64),
@@ -18,26 +18,26 @@ pub(super) enum Scalar {
     Text(String),
 }
 
-/// What is to be a whole number.
+/// A value that should be a whole number.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Whole(pub(super) Scalar);
 
-/// What is to be a number, NaN and infinity included.
+/// A value that should be a number, including NaN and infinity.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Number(pub(super) Scalar);
 
-/// What is to be `true` or `false`.
+/// A value that should be `true` or `false`.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Flag(pub(super) Scalar);
 
-/// A map whose keys the user chooses: in the order of the file, none twice.
+/// A map whose keys the user chooses, in the order of the file and without duplicates.
 pub(super) struct Map<V>(pub(super) Vec<(Arc<str>, V)>);
 
 impl Scalar {
-    /// As a number, where it is one.
+    /// The value as a number, if it is one.
     pub(super) fn as_number(&self) -> Option<f64> {
         match *self {
             Self::Whole(value) => Some(value as f64),
@@ -47,12 +47,12 @@ impl Scalar {
     }
 }
 
-/// As a message shows it.
+/// Formats the value for a message.
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(value) => value.fmt(f),
-            // With its point, so that it is told from a whole number.
+            // With the decimal point, to distinguish it from a whole number.
             Self::Float(value) => write!(f, "{value:?}"),
             Self::Flag(value) => value.fmt(f),
             Self::Text(text) => f.write_str(&names::quote(text)),

@@ -1,4 +1,4 @@
-//! Two descriptions set against each other.
+//! Compares two descriptions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::config::path::Path;
 
-/// The changes between two whole policies.
+/// The changes between two policies.
 pub(super) fn compare(before: &Thing<'_>, after: &Thing<'_>) -> Vec<PolicyChange> {
     let mut changes = Changes(Vec::new());
     changes.of_thing(Path::Root, before, after);
@@ -19,7 +19,7 @@ pub(super) fn compare(before: &Thing<'_>, after: &Thing<'_>) -> Vec<PolicyChange
 struct Changes(Vec<PolicyChange>);
 
 impl Changes {
-    // One function described both, so their parts stand side by side.
+    // Both were described by the same function, so their parts line up.
     fn of_thing(&mut self, path: Path<'_>, before: &Thing<'_>, after: &Thing<'_>) {
         self.of_fields(path, &before.fields, &after.fields);
         for ((key, before), (_, after)) in before.groups.iter().zip(&after.groups) {
@@ -56,7 +56,7 @@ impl Changes {
 
         let new: HashSet<&str> = after.names().collect();
         if after.ordered {
-            // A place in the order is one among those that stay: what comes and goes moves nothing.
+            // Only the things that stay are compared: what is added or removed reorders nothing.
             let before = before.names().filter(|name| new.contains(name)).collect();
             let after = after.names().filter(|name| old.contains_key(name));
             let (before, after) = (Value::Names(before), Value::Names(after.collect()));

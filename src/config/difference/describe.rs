@@ -1,7 +1,7 @@
-//! A policy as things with names and fields.
+//! Describes a policy as things with names and fields.
 //!
-//! Every struct of the policy is taken apart without a `..` here, so that a field that is added to
-//! one does not compile until somebody has said how it is compared.
+//! Every struct of the policy is destructured without a `..` here, so that a new field does not compile
+//! until it is decided how to compare it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -31,7 +31,7 @@ pub(super) fn policy(policy: &PolicyConfig) -> Thing<'_> {
         dominions,
         workers,
         estimates,
-        default_dominion: _, // What it comes to is compared, not what is written.
+        default_dominion: _, // The dominion that it results in is compared instead.
         headers,
         model_profiles,
         read_ahead,
@@ -111,7 +111,7 @@ fn profile<'a>(profile: &'a Profile, classes: Vec<(usize, &'a PolicyClass)>) -> 
         default_family,
         buckets,
         bucket_names,
-        explicit: _, // Those that are in no family.
+        explicit: _, // Those without a family.
     } = profile;
     let is_default = |family: &Family| Arc::ptr_eq(family, default_family);
     let default = families.iter().find(|(_, family)| is_default(family));
@@ -127,7 +127,7 @@ fn profile<'a>(profile: &'a Profile, classes: Vec<(usize, &'a PolicyClass)>) -> 
         let fields = vec![Field::always("min_tokens", floor)];
         (name.as_str().into(), Thing::of(fields))
     });
-    // The order of the buckets is that of their floors.
+    // The order of the buckets follows from their `min_tokens`.
     let buckets = List::new("uncached_isl_buckets", false, named);
     let named = classes.into_iter().map(|(index, each)| {
         let cell = cells.get(&index).copied();
@@ -164,7 +164,7 @@ fn class<'a>(class: &'a PolicyClass, cell: Option<(&'a str, &'a str)>) -> Thing<
         prefill_until,
         output_token_weight,
     } = class;
-    // All of the workers is what no ratio means.
+    // A ratio of 1 means the same as none.
     let ratio = ratio.filter(|&ratio| ratio != 1.0).map(number);
     let weight = Some(*output_token_weight).filter(|&weight| weight != 0.0);
     let fields = vec![
@@ -250,7 +250,7 @@ fn dominion(dominion: &Dominion) -> Thing<'_> {
     Thing::of(fields)
 }
 
-/// A worker, with the id of its dominion and, of a local model, its VRAM.
+/// A worker, with the id of its dominion and, for a local model, its VRAM.
 fn worker<'a>(worker: &'a Worker, of: Option<&'a str>, vram_gb: Option<f64>) -> Thing<'a> {
     let Worker {
         id,
@@ -282,7 +282,7 @@ fn worker<'a>(worker: &'a Worker, of: Option<&'a str>, vram_gb: Option<f64>) -> 
     Thing::of(fields)
 }
 
-/// Local models that are loaded together.
+/// A set of local models that are loaded together.
 fn selection(profile: &ModelProfile) -> (Arc<str>, Thing<'_>) {
     let ModelProfile { name, models } = profile;
     let thing = Thing {

@@ -1,7 +1,7 @@
-//! What changes from one policy to the next, for whoever replaces one by the other.
+//! What changes when one policy replaces another.
 //!
-//! Three steps: [`describe`] turns each of the two policies into [`thing`]s that have names and
-//! fields, [`compare`] sets these against each other, and [`value`] shows what differs.
+//! Three steps: [`describe`] turns each policy into [`thing`]s with names and fields, [`compare`] finds what
+//! differs between them, and [`value`] displays it.
 
 mod compare;
 mod describe;
@@ -14,20 +14,20 @@ use serde::Serialize;
 
 use super::PolicyConfig;
 
-/// What changes from one policy to the next: see [`PolicyConfig::changes_since`].
+/// The changes from one policy to another: see [`PolicyConfig::changes_since`].
 ///
-/// Displayed, it has one change a line, and is empty if there is none. Serialized, it is a list.
+/// Displayed as one change per line; empty if there are none. Serialized as a list.
 ///
-/// Section by section, changes come in the order of the newer policy; what is gone from a section
-/// comes last in it, in the order of the older one.
+/// Within each section, changes are in the order of the newer policy, followed by what was removed, in the
+/// order of the older one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PolicyChanges(Vec<PolicyChange>);
 
 /// One change of a policy.
 ///
-/// A thing that is new or gone, such as a class, is one change, whatever its fields are; a thing that
-/// stays is one for each field that differs. Values are text, as the policy spells them, and long
-/// ones are cut.
+/// A thing that was added or removed, such as a class, is a single change, whatever its fields are. A thing
+/// that is in both policies has one change for each field that differs. Values are text, spelled as in the
+/// policy; long ones are truncated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PolicyChange {
     kind: Kind,
@@ -54,7 +54,7 @@ pub(crate) fn changes(before: &PolicyConfig, after: &PolicyConfig) -> PolicyChan
 // ===== impl PolicyConfig =====
 
 impl PolicyConfig {
-    /// What changes if this policy takes the place of `older`.
+    /// What changes if this policy replaces `older`.
     ///
     /// ```
     /// use tower_policy_queue::PolicyConfig;
@@ -82,21 +82,20 @@ impl PolicyConfig {
     /// # Ok::<(), tower_policy_queue::ConfigError>(())
     /// ```
     ///
-    /// # What counts
+    /// # What counts as a change
     ///
-    /// What the two policies mean, not how they are written: a default that is written out is no
-    /// change, nor is another order of keys. A limit that the whole policy sets, such as
-    /// `max_queue_wait_ms`, is compared in each class where it applies, and `default_dominion` is the
-    /// dominion where requests go by default, be it named or the only one.
+    /// The meaning of the two policies is compared, not how they are written: spelling out a default or
+    /// reordering keys is no change. A limit for the whole policy, such as `max_queue_wait_ms`, is compared
+    /// in each class where it applies, and `default_dominion` is the dominion where requests go by default,
+    /// whether it is named or the only one.
     ///
-    /// Things are the same if their names are, and those of a model's policy if the model is too. The
-    /// order of things is compared where it is that of the round robin, of workers that are equally
-    /// loaded, or of what is shown: that of the classes, of the models that have classes, of
-    /// dominions, endpoints and local models.
+    /// Things are matched by name, and those of a model's policy also by the model. Order is compared where
+    /// it matters for the round robin, for workers that are equally loaded, or for display: that of classes,
+    /// of models with their own classes, of dominions, endpoints and local models.
     ///
     /// # Secrets
     ///
-    /// Of an endpoint's `api_key` and `base_url` it is only said that they changed.
+    /// A change of an endpoint's `api_key` or `base_url` is reported without its values.
     pub fn changes_since(&self, older: &PolicyConfig) -> PolicyChanges {
         changes(older, self)
     }
@@ -145,8 +144,8 @@ impl fmt::Display for PolicyChanges {
 // ===== impl PolicyChange =====
 
 impl PolicyChange {
-    /// What sort of change it is: `added` or `removed` for a thing, `changed` for a field,
-    /// `reordered` for a section.
+    /// The kind of change: `added` or `removed` for a thing, `changed` for a field, `reordered` for a
+    /// section.
     pub fn kind(&self) -> &'static str {
         match self.kind {
             Kind::Added => "added",
@@ -156,27 +155,27 @@ impl PolicyChange {
         }
     }
 
-    /// Where in the policy, with the names of things: `policy_classes.premium.quantum`.
+    /// The path in the policy, by the names of things: `policy_classes.premium.quantum`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The value in the older policy, or what its thing was like.
+    /// The value in the older policy, or a summary of the thing.
     ///
-    /// None if the thing is new, or if the value is a secret.
+    /// `None` if the thing was added, or if the value is a secret.
     pub fn before(&self) -> Option<&str> {
         self.before.as_deref()
     }
 
-    /// The value in the newer policy, or what its thing is like.
+    /// The value in the newer policy, or a summary of the thing.
     ///
-    /// None if the thing is gone, or if the value is a secret.
+    /// `None` if the thing was removed, or if the value is a secret.
     pub fn after(&self) -> Option<&str> {
         self.after.as_deref()
     }
 }
 
-/// `+`, `-` or `~`, the path, and the values.
+/// Shows `+`, `-` or `~`, the path, and the values.
 impl fmt::Display for PolicyChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = match self.kind {

@@ -1,17 +1,17 @@
-//! What a policy is described as: things with names and fields.
+//! The parts of a description: things with names and fields.
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use super::value::Value;
 
-/// How what is absent is shown.
+/// How an absent value is shown.
 pub(super) const NONE: &str = "(none)";
 
 /// Something that has fields: a class, a dominion, the policy itself.
 #[derive(Default)]
 pub(super) struct Thing<'a> {
     pub(super) fields: Vec<Field<'a>>,
-    /// Fields below a key of their own.
+    /// Fields nested below a key.
     pub(super) groups: Vec<(&'static str, Vec<Field<'a>>)>,
     pub(super) lists: Vec<List<'a>>,
 }
@@ -19,14 +19,14 @@ pub(super) struct Thing<'a> {
 pub(super) struct Field<'a> {
     pub(super) key: &'static str,
     pub(super) value: Value<'a>,
-    /// It goes without saying.
+    /// Whether a summary leaves it out, since it is the default.
     implied: bool,
 }
 
 /// Things by name, in the order of the policy.
 pub(super) struct List<'a> {
     pub(super) key: &'static str,
-    /// Whether the order says something that no field does.
+    /// Whether the order has a meaning that no field shows.
     pub(super) ordered: bool,
     pub(super) things: Vec<(Arc<str>, Thing<'a>)>,
 }
@@ -41,7 +41,7 @@ impl<'a> Thing<'a> {
         }
     }
 
-    /// What there is to say of a thing that is new or gone.
+    /// Summarizes a thing that was added or removed.
     pub(super) fn summary(&self) -> String {
         let said = self.fields.iter().filter(|field| !field.implied);
         let fields = said.map(|field| match &field.value {
@@ -104,7 +104,7 @@ impl<'a> Field<'a> {
         Self::word(key, word, flag == default)
     }
 
-    /// What may be left out; `absent` is what that means.
+    /// A value that is optional; `absent` is shown in its absence.
     pub(super) fn optional(
         key: &'static str,
         value: Option<impl ToString>,
@@ -127,7 +127,7 @@ impl<'a> Field<'a> {
         Self::new(key, Value::Secret(secret), secret.is_none())
     }
 
-    /// Names whose order and number mean nothing.
+    /// Names whose order and repetition mean nothing.
     pub(super) fn set(key: &'static str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: BTreeSet<&str> = names.into_iter().collect();
         let implied = names.is_empty();

@@ -1,37 +1,38 @@
-//! The value of a field: whether two are alike, and how they are shown.
+//! The value of a field: how it is compared and shown.
 //!
-//! A policy is untrusted input, and a change is one line: what is shown is escaped and cut.
+//! A policy is untrusted input, and a change is one line: what is shown is escaped and truncated.
 
 use std::borrow::Cow;
 
 use super::thing::NONE;
 use crate::config::names;
 
-/// The most names of a list that are shown.
+/// How many names of a list are shown at most.
 const LISTED: usize = 10;
 
-/// No type here is `Debug`: keys pass through.
+// Not `Debug`: it may hold an API key.
+/// The value of a field.
 #[derive(PartialEq)]
 pub(super) enum Value<'a> {
     /// A number, or a word of the schema.
     Word(Cow<'static, str>),
-    /// What the file may say at will.
+    /// Free text from the file.
     Text(&'a str),
     Names(Vec<&'a str>),
-    /// What is never shown.
+    /// A value that is never shown.
     Secret(Option<&'a str>),
 }
 
 impl Value<'_> {
-    /// The value by itself.
+    /// The value on its own.
     pub(super) fn shown(&self) -> String {
         self.shown_from(0).unwrap_or_else(|| "(not shown)".into())
     }
 
-    /// The value beside another one, from where they begin to differ; none for a secret.
+    /// The value next to another one, from where they begin to differ; `None` for a secret.
     pub(super) fn shown_beside(&self, other: &Self) -> Option<String> {
         let alike = match (self, other) {
-            // A list that is shown whole is easier to read from its beginning.
+            // A list that is short enough to show whole is easier to read from its beginning.
             (Self::Names(own), Self::Names(other)) if own.len().max(other.len()) > LISTED => {
                 own.iter().zip(other).take_while(|(a, b)| a == b).count()
             }
@@ -68,10 +69,10 @@ fn list(names: &[&str], alike: usize) -> String {
     shown.join(", ")
 }
 
-/// `text` as it is, if it cannot be taken for anything else, and in quotes otherwise.
+/// `text` as is if it is unambiguous, otherwise in quotes.
 fn bare(text: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-/:@+*".contains(&byte);
-    // The length comes first: a long text is not gone through.
+    // Checking the length first avoids scanning a long text.
     if (1..=names::SHOWN_CHARS).contains(&text.len()) && text.bytes().all(plain) {
         Cow::Borrowed(text)
     } else {
@@ -79,9 +80,9 @@ fn bare(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// `number` in few digits, whatever it is.
+/// `number`, in few digits.
 pub(super) fn number(number: f64) -> String {
-    // The sum turns -0 into 0, which is the same to everybody.
+    // The sum turns -0 into 0, which means the same.
     let number = number + 0.0;
     let digits = number.to_string();
     if digits.len() > 20 {

@@ -1,12 +1,12 @@
-//! The frame of a YAML text: its directives, and that it is one document.
+//! Checks the directives of a YAML text, and that it is a single document.
 //!
-//! The parser refuses a second document without telling where it found it, and takes time
-//! quadratic in the number of `%TAG` directives, for which a policy has no use.
+//! The parser refuses a second document without saying where it begins, and takes time quadratic in the
+//! number of `%TAG` directives, for which a policy has no use.
 
-/// The byte at which the text stops being one plain document, and why.
+/// The byte at which the text stops being a single plain document, and why.
 ///
-/// A `---` or `...` at the start of a line ends a document wherever it stands: the text of a
-/// block scalar is indented, and in quotes it is an error.
+/// A `---` or `...` at the start of a line always ends a document: the text of a block scalar is indented,
+/// and in quotes the marker is an error.
 pub(super) fn refused(text: &str) -> Option<(usize, &'static str)> {
     let mut stage = Stage::Before;
     let mut start = 0;

@@ -1,8 +1,8 @@
-//! The places of values, found by their paths.
+//! Finds the positions of values by their paths.
 //!
-//! Validation works on values and knows their paths; the parser knows places, but tells them
-//! only in errors. So each path of a mistake is walked along once more, in the text itself, and
-//! an error raised at its end.
+//! Validation works on values and knows their paths; the parser knows positions, but reveals them only in
+//! errors. So the path of each mistake is followed once more, in the text itself, and an error is raised at
+//! its end.
 
 use std::{cell::Cell, fmt};
 
@@ -19,20 +19,20 @@ use crate::config::{
     path::{Step, Steps},
 };
 
-/// How many bytes may be parsed again to find places.
+/// How many bytes may be parsed again to find positions.
 ///
-/// This keeps the whole linear: all mistakes of any file a person would write are located, and
-/// the first two of a file of the largest size.
+/// This keeps loading linear. It is enough for all mistakes of any file a person would write, and for the
+/// first two in a file of the maximum size.
 const MAX_LOCATING: usize = 2 * MAX_BYTES;
 
-/// Finds the places of values in a text.
+/// Finds the positions of values in a text.
 pub(in crate::config) struct Locator<'a> {
     text: &'a str,
     left: usize,
 }
 
 impl<'a> Locator<'a> {
-    /// A locator in a text that has been [parsed](super::parse).
+    /// A locator for a text that has been [parsed](super::parse).
     pub(in crate::config) fn new(text: &'a str) -> Self {
         Self {
             text,
@@ -40,8 +40,8 @@ impl<'a> Locator<'a> {
         }
     }
 
-    /// The place of the key or list element that `path` leads to, or of the nearest one above
-    /// it if it is not there itself; none once the budget is spent.
+    /// The position of the key or list element at `path`, or of its nearest ancestor if it is not there
+    /// itself. `None` once the budget is spent.
     pub(in crate::config) fn locate(&mut self, path: &Steps) -> Option<Place> {
         self.left = self.left.checked_sub(self.text.len())?;
         let reached = Cell::new(false);
@@ -54,7 +54,7 @@ impl<'a> Locator<'a> {
     }
 }
 
-/// The place where the second document of a text begins, if it has one.
+/// The position where the second document of a text begins, if it has one.
 pub(super) fn second_document(text: &str) -> Option<Place> {
     let document = Yaml::from_str(text).nth(1)?;
     let reached = Cell::new(false);
@@ -65,7 +65,7 @@ pub(super) fn second_document(text: &str) -> Option<Place> {
     message::place(&probe.deserialize(document).err()?)
 }
 
-/// Walks along `steps` and raises an error at their end.
+/// Follows `steps` and raises an error at their end.
 #[derive(Clone, Copy)]
 struct Probe<'a> {
     steps: &'a [Step],
@@ -95,8 +95,8 @@ impl<'de> DeserializeSeed<'de> for Probe<'_> {
 impl<'de> Visitor<'de> for Probe<'_> {
     type Value = ();
 
-    // What the probe does not visit is an end of the path as well, and the error that serde
-    // raises then is as good as one of its own.
+    // A value that the probe does not visit also ends the path, and the error that serde then raises serves
+    // as well as the probe's own.
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reached.set(true);
         f.write_str("a collection")
@@ -149,7 +149,7 @@ impl Visitor<'_> for ProbeKey<'_> {
             Some(Step::Entry(step)) => **step == *key,
             Some(Step::Index(_)) | None => false,
         };
-        // A value may begin on a later line than its key, and it is the key one looks for.
+        // A value may begin on a later line than its key, and a reader looks for the key.
         if matches && self.0.steps.len() == 1 {
             return Err(self.0.raise());
         }
@@ -180,7 +180,7 @@ models:
         let entry = |name: &str| Step::Entry(name.into());
         for (steps, place) in [
             (vec![], (1, 1)),
-            // Under the name by which TOML knows it.
+            // Under its TOML name.
             (vec![Step::Key("dominions")], (1, 1)),
             (vec![Step::Key("dominions"), Step::Index(0)], (2, 5)),
             (
@@ -193,7 +193,7 @@ models:
             ),
             (vec![Step::Key("models"), entry("some/model")], (7, 3)),
             (vec![Step::Key("models"), entry("other")], (10, 3)),
-            // An alias stands where its anchor does.
+            // An alias has the position of its anchor.
             (
                 vec![
                     Step::Key("models"),
@@ -204,7 +204,7 @@ models:
                 ],
                 (9, 10),
             ),
-            // What is missing is at the nearest place above it.
+            // A missing value has the position of its nearest ancestor.
             (
                 vec![Step::Key("dominions"), Step::Index(1), Step::Key("policy")],
                 (4, 5),

@@ -1,4 +1,4 @@
-//! The parser's errors in the words of validation's.
+//! Turns the parser's errors into messages like those of validation.
 
 use serde_yaml::Error as YamlError;
 
@@ -8,7 +8,7 @@ use crate::config::{
     path::{Step, Steps},
 };
 
-/// The place of an error, which its text leaves out where it is the very first.
+/// The position of an error. Its text omits the position if that is the very first.
 pub(super) fn place(error: &YamlError) -> Option<Place> {
     let location = error.location()?;
     Some(Place {
@@ -17,7 +17,7 @@ pub(super) fn place(error: &YamlError) -> Option<Place> {
     })
 }
 
-/// An error with its path and place taken out of the text.
+/// The mistake for an error, with path and position taken out of its text.
 pub(super) fn mistake(error: &YamlError) -> ConfigMistake {
     let place = place(error);
     let mut message = error.to_string();
@@ -30,10 +30,10 @@ pub(super) fn mistake(error: &YamlError) -> ConfigMistake {
 
 /// Splits `a[0].b: what is wrong` and writes the path as validation does.
 ///
-/// A text without a path, or with one that cannot be told from the message, is left whole.
+/// A text without a path, or with one that cannot be told from the message, is left unsplit.
 fn split(text: &str) -> (String, &str) {
     let (path, message) = match (text.find(": invalid "), text.split_once(": ")) {
-        // The name of a model may hold anything.
+        // The name of a model may contain anything.
         (Some(end), _) if text.starts_with("models.") => (&text[..end], &text[end + 2..]),
         (_, Some((path, message))) if !path.contains([' ', '`', '"']) => (path, message),
         _ => ("", text),
@@ -49,7 +49,7 @@ fn split(text: &str) -> (String, &str) {
     (path, message)
 }
 
-/// `models.a/b.policy_classes` with the model's name as a path shows it.
+/// `models.a/b.policy_classes`, with the model's name quoted as in other paths.
 fn model_quoted(path: &str) -> String {
     const FIELDS: [&str; 3] = [
         ".default_policy_family",
@@ -66,11 +66,11 @@ fn model_quoted(path: &str) -> String {
     format!("{steps}{field}")
 }
 
-/// The message in the words of YAML rather than serde's, with what to do where that is not
-/// plain, and of bounded length: it quotes the value that it is about.
+/// The message in YAML's terms rather than serde's, with a hint where the remedy is not obvious. It is
+/// truncated, since it quotes the value.
 ///
-/// A text where a collection should be is not quoted. It may be any part of the file, such as two
-/// lines with a key to an endpoint on one of them, or all of a file that is no policy.
+/// Text in place of a collection is not quoted. It may be any part of the file, such as two lines with an
+/// API key in one of them, or the whole of a file that is not a policy.
 fn reworded(message: &str) -> String {
     let text = message.strip_prefix("invalid type: string \"");
     if let Some((text, expected)) = text.and_then(|rest| rest.rsplit_once("\", expected ")) {

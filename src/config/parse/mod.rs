@@ -1,11 +1,11 @@
-//! From text to the [raw policy](RawPolicy): the one place that knows the YAML parser.
+//! From text to the [raw policy](RawPolicy): the only module that uses the YAML parser.
 //!
-//! The parser reads the whole document before anything of it can be refused, and some documents
-//! cost it time quadratic in their size or expand to more memory than there is. So checks come
-//! before the reading, each of them linear: the [size](MAX_BYTES) and the characters, the
-//! [frame](document), the [brackets](nesting), and a [walk](strict) over the values.
+//! The parser reads the whole document before any part of it can be refused, and some documents take it
+//! quadratic time or expand to more memory than there is. So linear-time checks come first: the
+//! [size](MAX_BYTES) and the characters, the [document markers](document), the [brackets](nesting), and a
+//! [walk](strict) over the values.
 //!
-//! A parser of another make would change this module and no other.
+//! Replacing the parser would change only this module.
 
 mod document;
 mod locate;
@@ -25,15 +25,15 @@ use super::{
     schema::RawPolicy,
 };
 
-/// The longest text that is read. The largest policies in use take a few kilobytes.
+/// The maximum length of a text. The largest policies in use have a few kilobytes.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 
-/// The most that a document may come to with its aliases expanded, in values and bytes of text.
+/// How large a document may be with its aliases expanded, in values plus bytes of text.
 ///
-/// Without aliases no document of [`MAX_BYTES`] exceeds it: a value takes at least a byte.
+/// Without aliases no document of [`MAX_BYTES`] exceeds it, since each value takes at least a byte.
 const MAX_EXPANDED: usize = 2 * MAX_BYTES;
 
-/// Reads a policy, and the keys that it does not have; none if nothing is said, or null.
+/// Parses a policy, and returns it with the unknown keys. It is `None` if the text is empty or null.
 pub(super) fn parse(text: &str) -> Result<(Option<RawPolicy>, Vec<Steps>), ConfigMistake> {
     if text.len() > MAX_BYTES {
         return Err(too_long());
@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str) -> Result<(Option<RawPolicy>, Vec<Steps>), Confi
     keys::read(Yaml::from_str(text)).map_err(|error| message::mistake(&error))
 }
 
-/// The mistake of a text that holds a second document without a mark before it.
+/// The mistake in a text with a second document that no marker announces.
 fn unmarked(text: &str) -> Option<ConfigMistake> {
     let place = locate::second_document(text)?;
     let message = if text.lines().any(|line| line.starts_with("[[")) {
@@ -90,7 +90,7 @@ pub(super) fn too_long() -> ConfigMistake {
     ConfigMistake::new("", message, None)
 }
 
-/// The mistake of a text that is wrong from the byte `at` on, and UTF-8 up to there.
+/// The mistake in a text that is wrong from the byte `at` on, and valid UTF-8 before it.
 pub(super) fn refused(text: &[u8], at: usize, why: &str) -> ConfigMistake {
     let before = text.get(..at).unwrap_or(text);
     let newline = before.iter().rposition(|&byte| byte == b'\n');
@@ -103,7 +103,7 @@ pub(super) fn refused(text: &[u8], at: usize, why: &str) -> ConfigMistake {
     ConfigMistake::new("", why, Some(place))
 }
 
-/// Whether YAML knows no such character. The parser would refuse it too, but not tell where.
+/// Whether YAML forbids the character. The parser would refuse it too, but without its position.
 fn is_foreign(char: char) -> bool {
     let allowed = matches!(char, '\t' | '\n' | '\r' | '\u{85}');
     char.is_control() && !allowed || matches!(char, '\u{FFFE}' | '\u{FFFF}')

@@ -1,10 +1,10 @@
-//! What YAML allows and a policy does not.
+//! Refuses what YAML allows but a policy does not.
 //!
-//! A walk over the whole document before it is read, for mistakes that the reading would
-//! swallow: a key given twice, of which the parser would keep the last; a key that is null, which
-//! it would read as text; a merge key `<<`, which would count as a key like others; a tag, which
-//! would be dropped, so that `!env KEY` would be the text "KEY". It also bounds what aliases can
-//! make of a small document, since the reading follows them just as this walk does.
+//! A walk over the whole document before it is deserialized, to find mistakes that would otherwise go
+//! unnoticed: a repeated key, of which the parser would keep the last; a null key, which it would read as
+//! text; a merge key `<<`, which would count as an ordinary key; a tag, which would be dropped, so that
+//! `!env KEY` would become the text "KEY". It also bounds how far aliases can expand a small document, since
+//! deserialization follows them just as this walk does.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,26 +20,26 @@ use crate::config::{
     path::{Path, Steps},
 };
 
-/// How deep collections may nest. A policy needs five levels.
+/// How deeply collections may nest. A policy needs five levels.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// What a walk found, to be read after it ended in an error.
+/// A walk over a document, and why it ended in an error.
 pub(super) struct Walk {
-    /// Bytes of text and number of values that may still come.
+    /// How many values plus bytes of text may still follow.
     budget: Cell<usize>,
     refusal: RefCell<Option<Refusal>>,
 }
 
-/// Something that a walk found.
+/// Something that a walk refused.
 pub(super) struct Refusal {
     pub(super) path: Steps,
     pub(super) message: String,
-    /// The key before it that it clashes with.
+    /// The earlier key that it clashes with.
     pub(super) other: Option<Steps>,
 }
 
 impl Walk {
-    /// A walk over at most `budget` values and bytes of text, aliases followed.
+    /// A walk over at most `budget` values plus bytes of text, with aliases followed.
     pub(super) fn new(budget: usize) -> Self {
         Self {
             budget: Cell::new(budget),
@@ -47,7 +47,7 @@ impl Walk {
         }
     }
 
-    /// Walks over all of it. The error carries the place if the format knows places.
+    /// Walks over the whole document. The error has a position if the format provides one.
     pub(super) fn over<'de, D: Deserializer<'de>>(&self, deserializer: D) -> Result<(), D::Error> {
         Value {
             walk: self,
@@ -57,7 +57,7 @@ impl Walk {
         .deserialize(deserializer)
     }
 
-    /// What the walk refused, and where; nothing if the error was the format's own.
+    /// What the walk refused, and where; `None` if the error was the format's own.
     pub(super) fn into_refusal(self) -> Option<Refusal> {
         self.refusal.into_inner()
     }
@@ -213,7 +213,7 @@ impl<'de> Visitor<'de> for Value<'_> {
         Ok(())
     }
 
-    // YAML's tags arrive as enums.
+    // YAML tags are deserialized as enums.
     fn visit_enum<A: EnumAccess<'de>>(self, _: A) -> Result<(), A::Error> {
         let message = "a policy knows no tags (`!name`); write the value itself";
         Err(self.walk.refuse(self.path, message.to_owned()))
@@ -225,8 +225,8 @@ impl<'de> Visitor<'de> for Value<'_> {
 impl<'de> DeserializeSeed<'de> for Key<'_> {
     type Value = Arc<str>;
 
-    // Not `deserialize_any`: `1.10` and `1.1` are two keys. As an option, since a `~` would be read
-    // as the text "~" otherwise.
+    // Not `deserialize_any`: `1.10` and `1.1` are different keys. As an option, since a `~` would otherwise
+    // be read as the text "~".
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Arc<str>, D::Error> {
         deserializer.deserialize_option(self)
     }

@@ -1,14 +1,14 @@
-//! The buckets of a profile: floors in uncached tokens, from 0 upwards.
+//! The buckets of a profile, whose floors (in uncached tokens) start at 0 and increase.
 
 use std::collections::HashMap;
 
 use super::{Findings, numbers, unique::Unique};
 use crate::config::{names, path::Path, schema::RawBucket};
 
-/// The buckets by index and by name.
+/// The buckets, by index and by name.
 pub(super) struct Buckets {
     pub(super) floors: Vec<u64>,
-    /// Each name once, though a repeated one stands for one bucket.
+    /// The name of each bucket. A repeated one is kept, but `by_name` has only the first.
     pub(super) names: Vec<String>,
     pub(super) by_name: HashMap<String, usize>,
 }
@@ -40,7 +40,7 @@ impl Buckets {
         }
     }
 
-    /// The names there are, for a message about one that there is not.
+    /// The defined names, for a message about one that is not defined.
     pub(super) fn listed(&self) -> String {
         names::list(self.names.len(), self.names.iter().map(String::as_str))
     }

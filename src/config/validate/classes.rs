@@ -1,4 +1,4 @@
-//! One class by itself: its order, numbers and limits.
+//! A single class: its order, numbers and limits.
 
 use std::{num::NonZeroU64, sync::Arc};
 
@@ -8,7 +8,7 @@ use crate::config::{
     path::Path, schema::RawClass,
 };
 
-/// The class `raw`, whatever of it is right. Its name and its cell are the profile's matter.
+/// The class `raw`, with defaults for whatever is wrong. The profile checks its name and its cell.
 pub(super) fn resolve(
     found: &mut Findings,
     path: Path<'_>,
@@ -62,7 +62,7 @@ pub(super) fn resolve(
     }
 }
 
-/// The value of a word, or the default.
+/// The value of a keyword, or the default.
 pub(super) fn one_of<T: Copy + Default>(
     found: &mut Findings,
     path: Path<'_>,

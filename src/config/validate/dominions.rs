@@ -1,21 +1,21 @@
-//! Dominions: pools of slots, and what may be bound to them.
+//! Dominions: pools of slots, and which kind of workers may be bound to them.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{Findings, classes, numbers, unique::Unique};
 use crate::config::{Dominion, FairUnit, names, path::Path, schema::RawDominion};
 
-/// Waiting requests of a dominion that does not say how many.
+/// The default of `max_queue`.
 const DEFAULT_MAX_QUEUE: usize = 100;
 
-/// The most queues that a policy may have. Each dominion has one for each class, so a small file could
-/// otherwise ask for more memory than there is; these take some 80 MB.
+/// How many queues a policy may have. Each dominion has one for each class, so a small file could otherwise
+/// ask for more memory than there is; this many take about 80 MB.
 const MAX_QUEUES: usize = 1 << 18;
 
-/// What a dominion's slots are slots of.
+/// The kind of a dominion's workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Endpoints elsewhere. A dominion without a `kind` is of this one.
+    /// Remote endpoints. This is the default.
     Remote,
     /// Models on this machine.
     Local,
@@ -27,10 +27,10 @@ pub(super) struct Dominions {
     pub(super) by_id: HashMap<String, usize>,
 }
 
-/// A dominion, and what only validation needs of it.
+/// A dominion, and what only validation needs to know about it.
 pub(super) struct Entry {
     pub(super) dominion: Dominion,
-    /// None if it is not one of the two.
+    /// `None` if it is neither of the two.
     pub(super) kind: Option<Kind>,
 }
 
@@ -44,14 +44,14 @@ impl fmt::Display for Kind {
 }
 
 impl Dominions {
-    /// The ids there are, for a message about one that there is not.
+    /// The defined ids, for a message about one that is not defined.
     pub(super) fn listed(&self) -> String {
         let ids = self.list.iter().map(|entry| &*entry.dominion.id);
         names::list(self.list.len(), ids)
     }
 }
 
-/// Reports dominions that have too many queues, with as many classes.
+/// Reports if so many dominions with so many classes have too many queues.
 pub(super) fn check_queues(found: &mut Findings, dominions: usize, classes: usize) {
     if dominions.saturating_mul(classes) > MAX_QUEUES {
         found.report(

@@ -1,4 +1,4 @@
-//! What validation has found so far.
+//! The mistakes that validation has found so far.
 
 use crate::config::{
     env,
@@ -14,7 +14,7 @@ pub(in crate::config) struct Findings(Vec<Finding>);
 struct Finding {
     path: Steps,
     message: String,
-    /// The other place of a clash, to which the message leads up.
+    /// The other path of a clash, which is appended to the message.
     other: Option<Steps>,
 }
 
@@ -28,7 +28,7 @@ impl Findings {
         self.report_at(path.steps(), message);
     }
 
-    /// The same for a path of the file rather than of the schema.
+    /// Does the same for an owned path.
     pub(super) fn report_at(&mut self, path: Steps, message: impl Into<String>) {
         self.0.push(Finding {
             path,
@@ -37,7 +37,7 @@ impl Findings {
         });
     }
 
-    /// Reports that `path` clashes with `other`, whose path and line end the message.
+    /// Reports that `path` clashes with `other`, whose path and line are appended to the message.
     pub(super) fn clash(&mut self, path: Path<'_>, other: Path<'_>, message: impl Into<String>) {
         let other = Some(other.steps());
         self.0.push(Finding {
@@ -47,7 +47,7 @@ impl Findings {
         });
     }
 
-    /// Reports a name that cannot be one.
+    /// Reports an invalid name.
     pub(super) fn check_name(&mut self, path: Path<'_>, name: &str) {
         if name.is_empty() {
             self.report(path, "is empty");
@@ -63,7 +63,7 @@ impl Findings {
         }
     }
 
-    /// A name that has to be there.
+    /// Reports a name that is missing or invalid.
     pub(super) fn require_name(&mut self, path: Path<'_>, name: Option<String>) -> Option<String> {
         match &name {
             Some(name) => self.check_name(path, name),
@@ -72,7 +72,7 @@ impl Findings {
         name
     }
 
-    /// The elements of a list that has to have some; `why` says what for.
+    /// The elements of a list, which must not be missing or empty; `why` tells the user the reason.
     pub(super) fn require_some<T>(
         &mut self,
         path: Path<'_>,
@@ -87,7 +87,7 @@ impl Findings {
         list.unwrap_or_default()
     }
 
-    /// The mistakes with the places that `locate` knows.
+    /// The mistakes, with the positions that `locate` finds.
     pub(in crate::config) fn into_mistakes(
         self,
         mut locate: impl FnMut(&Steps) -> Option<Place>,

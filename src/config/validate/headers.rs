@@ -1,4 +1,4 @@
-//! Which request headers are believed.
+//! Which request headers are used.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// The header that `field` is read from: the one named, else the default.
+    /// The header that `field` is read from: the one named in the policy, or else the default.
     fn resolve(
         &mut self,
         field: &'static str,

@@ -1,15 +1,15 @@
-//! Families × buckets: which class is whose.
+//! The matrix of families × buckets, with a class in each cell.
 //!
-//! Every family has exactly one class for every bucket, so that a request's class is found by
-//! two indexes and there always is one. The product can be far larger than the file, so nothing
-//! here is sized by it before the classes are known to fill it.
+//! Every family has exactly one class for every bucket, so that a family and a bucket always determine a
+//! class. The product can be far larger than the file, so nothing here is allocated in its size before the
+//! classes are known to fill it.
 
 use std::collections::HashMap;
 
 use super::{Findings, buckets::Buckets};
 use crate::config::{names, path::Path, policy::Family, schema::RawClass};
 
-/// The matrix of a profile, while it fills.
+/// The matrix of a profile, while it is being filled.
 pub(super) struct Matrix<'a> {
     /// The path of the classes.
     list: Path<'a>,
@@ -23,9 +23,9 @@ struct Row {
     name: String,
     /// The first class that names it.
     first: usize,
-    /// The class of each bucket, both by index.
+    /// The index of the class for each bucket index.
     cells: HashMap<usize, usize>,
-    /// A class of it has no bucket that there is, so it cannot be told which cells are empty.
+    /// Whether one of its classes has no valid bucket, so that it is unknown which cells are empty.
     unclear: bool,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Puts the class at `index` into the cell that it names.
+    /// Puts the class at `index` into its cell.
     pub(super) fn place(&mut self, found: &mut Findings, index: usize, raw: &RawClass) {
         let (list, buckets) = (self.list, self.buckets);
         let path = list.index(index);
@@ -58,7 +58,7 @@ impl<'a> Matrix<'a> {
         };
         let Some(&bucket) = buckets.by_name.get(name) else {
             row.unclear = true;
-            // Without buckets that is every class's mistake, and the buckets' own.
+            // Without any buckets every class would be wrong, and the missing buckets are reported already.
             if !buckets.names.is_empty() {
                 let there_are = buckets.listed();
                 let name = names::quote(name);
@@ -98,12 +98,12 @@ impl<'a> Matrix<'a> {
         &mut self.families[row]
     }
 
-    /// The first class of the family `name`, if there is one of that name.
+    /// The first class of the family `name`, if there is such a family.
     pub(super) fn first_of(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).map(|&row| self.families[row].first)
     }
 
-    /// Reports a default family that there is not.
+    /// Reports a default family that does not exist.
     pub(super) fn check_default(&self, found: &mut Findings, path: Path<'_>, name: &str) {
         if self.by_name.contains_key(name) {
             return;
@@ -115,7 +115,7 @@ impl<'a> Matrix<'a> {
             names::quote(name)
         );
         if self.families.is_empty() {
-            // A class does not become a family by its name.
+            // A common slip is to name a class, which does not make a family.
             message.push_str("; a class is of a family by its policy_family and its cache_bucket");
         }
         found.report(path, message);
@@ -129,7 +129,7 @@ impl<'a> Matrix<'a> {
                 continue;
             };
             let without = names.iter().enumerate().filter_map(|(bucket, name)| {
-                // A repeated or empty name is a mistake of its own.
+                // A repeated or empty name is reported separately.
                 let counts = by_name.get(name) == Some(&bucket);
                 (counts && !row.cells.contains_key(&bucket)).then_some(name.as_str())
             });
@@ -142,7 +142,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// The complete families, with indexes into all classes: this profile's begin at `offset`.
+    /// The complete families, with indexes into all classes, where this profile's begin at `offset`.
     pub(super) fn into_families(self, offset: usize) -> HashMap<String, Family> {
         let buckets = self.buckets.floors.len();
         self.families

@@ -1,9 +1,9 @@
-//! From the policy as it is written to the policy as it is used, or to every mistake in it.
+//! Turns the policy as written into the policy as used, or into a list of all its mistakes.
 //!
-//! Validation never stops early. What is missing or wrong is reported and stands in by a value
-//! that keeps the checks after it going, so that one run finds all there is; the result is used
-//! only if nothing was found. One mistake is reported once: a name that is wrong where it is
-//! defined is not wrong again where it is used.
+//! Validation never stops early. A missing or wrong value is reported and replaced by a placeholder that
+//! keeps the later checks going, so that one run finds every mistake; the result is used only if there is
+//! none. Each mistake is reported once: a name that is wrong where it is defined is not reported again where
+//! it is used.
 
 mod buckets;
 mod classes;
@@ -30,8 +30,7 @@ use super::{
 };
 pub(super) use findings::Findings;
 
-/// Checks a policy and resolves its names. `unknown` are those of its keys that the schema does not
-/// know.
+/// Checks a policy and resolves its names. `unknown` are the paths of its unknown keys.
 pub(super) fn policy(
     raw: RawPolicy,
     unknown: Vec<Steps>,

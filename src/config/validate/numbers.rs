@@ -1,4 +1,4 @@
-//! Numbers and their ranges, and what is true or false.
+//! Numbers and their ranges, and booleans.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -9,12 +9,12 @@ use crate::config::{
     value::{Flag, Number, Scalar, Whole},
 };
 
-/// A count that may be 0.
+/// A count, which may be 0.
 pub(super) fn count(found: &mut Findings, path: Path<'_>, value: Option<Whole>) -> Option<u64> {
     in_range(found, path, value?, 0)
 }
 
-/// A count that may not be 0.
+/// A count, which must not be 0.
 pub(super) fn positive(
     found: &mut Findings,
     path: Path<'_>,
@@ -23,7 +23,7 @@ pub(super) fn positive(
     in_range(found, path, value?, 1).and_then(NonZeroU64::new)
 }
 
-/// A time, in milliseconds, that may not be 0.
+/// A duration in milliseconds, which must not be 0.
 pub(super) fn milliseconds(
     found: &mut Findings,
     path: Path<'_>,
@@ -33,13 +33,13 @@ pub(super) fn milliseconds(
     Some(Duration::from_millis(value.get()))
 }
 
-/// A size, in bytes, that may be 0.
+/// A size in bytes, which may be 0.
 pub(super) fn bytes(found: &mut Findings, path: Path<'_>, value: Option<Whole>) -> Option<usize> {
     let value = count(found, path, value)?;
     Some(usize::try_from(value).unwrap_or(usize::MAX))
 }
 
-/// A count of things held in memory that may not be 0.
+/// A count of things in memory, which must not be 0.
 pub(super) fn positive_size(
     found: &mut Findings,
     path: Path<'_>,
@@ -69,7 +69,7 @@ fn in_range(found: &mut Findings, path: Path<'_>, Whole(value): Whole, least: u6
     None
 }
 
-/// A number for which `holds` is true; `should` says which those are.
+/// A finite number for which `holds` is true; `should` describes the valid ones.
 pub(super) fn number(
     found: &mut Findings,
     path: Path<'_>,
@@ -81,7 +81,7 @@ pub(super) fn number(
     let number = value.as_number();
     let held = number.filter(|&value| value.is_finite() && holds(value));
     if held.is_none() {
-        // As a number even where it was written without a point.
+        // Unlike for whole numbers, a decimal point makes no difference here.
         let shown = number.map_or_else(|| value.to_string(), |number| number.to_string());
         report(
             found,
@@ -93,7 +93,7 @@ pub(super) fn number(
     held
 }
 
-/// Reports what a number should be, and how it is written where it is written as a text.
+/// Reports a wrong number, with a hint on how to write it if the value is text.
 fn report(found: &mut Findings, path: Path<'_>, mut message: String, value: &Scalar) {
     match value {
         Scalar::Text(text) if text.contains("${") => message.push_str(env::ELSEWHERE),
@@ -103,7 +103,7 @@ fn report(found: &mut Findings, path: Path<'_>, mut message: String, value: &Sca
     found.report(path, message);
 }
 
-/// True or false.
+/// A boolean.
 pub(super) fn flag(found: &mut Findings, path: Path<'_>, value: Option<Flag>) -> Option<bool> {
     let Flag(value) = value?;
     if let Scalar::Flag(value) = value {
@@ -113,7 +113,7 @@ pub(super) fn flag(found: &mut Findings, path: Path<'_>, value: Option<Flag>) ->
     None
 }
 
-/// An amount of memory.
+/// An amount of memory, in gigabytes.
 pub(super) fn gigabytes(
     found: &mut Findings,
     path: Path<'_>,

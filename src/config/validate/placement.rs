@@ -1,14 +1,14 @@
 //! Placement: the dominion in which each model is served.
 //!
-//! A request that names a model waits in the dominion of the model's workers, so there has to
-//! be one answer to which that is. "None" is an answer too.
+//! A request that names a model waits in the dominion of the model's workers, so they must all be in the
+//! same one, or all in none.
 
 use std::collections::HashMap;
 
 use super::{Findings, dominions::Dominions, workers};
 use crate::config::{names, path::Path};
 
-/// The dominion of every model that a worker serves.
+/// The dominion of each model that a worker serves.
 #[derive(Default)]
 pub(super) struct Placement(HashMap<String, Placed>);
 
@@ -17,20 +17,20 @@ pub(super) struct Placement(HashMap<String, Placed>);
 struct Placed {
     binding: Binding,
     worker: usize,
-    /// Which element of the worker's `models` it is; none if the worker is the model.
+    /// Its index in the worker's `models`; `None` if it is the worker's id.
     element: Option<usize>,
 }
 
 /// Where a worker is bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binding {
-    /// To this dominion, or to none.
+    /// To a dominion, or to none.
     To(Option<usize>),
-    /// To one that cannot be, which is reported.
+    /// To an invalid one, which has been reported.
     Wrong,
 }
 
-/// A model in two dominions.
+/// A model that is served in two dominions.
 pub(super) struct Clash<'a> {
     model: &'a str,
     new: Placed,
@@ -47,7 +47,7 @@ impl Binding {
 }
 
 impl Placement {
-    /// Notes that `worker` serves `model` where it is bound.
+    /// Records that `worker` serves `model` in the dominion that it is bound to.
     pub(super) fn place<'a>(
         &mut self,
         model: &'a str,
@@ -75,7 +75,7 @@ impl Placement {
 }
 
 impl Clash<'_> {
-    /// Reports it; the first workers are `endpoints`.
+    /// Reports the clash. The first `endpoints` workers are endpoints.
     pub(super) fn report(self, found: &mut Findings, dominions: &Dominions, endpoints: usize) {
         let Self { model, new, old } = self;
         let place = |placed: Placed| match placed.binding.dominion() {
@@ -93,7 +93,7 @@ impl Clash<'_> {
     }
 }
 
-/// Calls `use_path` with the path of what makes the worker serve the model.
+/// Calls `use_path` with the path of the value that says that the worker serves the model.
 fn with_path<T>(endpoints: usize, placed: Placed, use_path: impl FnOnce(Path<'_>) -> T) -> T {
     workers::with_path(endpoints, placed.worker, |worker| match placed.element {
         Some(element) => use_path(worker.key("models").index(element)),

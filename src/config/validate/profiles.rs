@@ -1,4 +1,4 @@
-//! A profile: the matrix of families and buckets, and the explicit classes beside it.
+//! A profile: the matrix of families and buckets, and the explicit classes.
 
 use std::{collections::HashMap, num::NonZeroU64, sync::Arc};
 
@@ -17,7 +17,7 @@ pub(super) fn is_absent(raw: &RawProfile) -> bool {
         && raw.policy_classes.is_none()
 }
 
-/// The profile where none is configured: one class for everything.
+/// The profile of a policy that has none: one class for everything.
 pub(super) fn synthetic(classes: &mut Vec<PolicyClass>) -> Profile {
     let only: Family = Arc::new([classes.len()]);
     classes.push(PolicyClass {
@@ -94,7 +94,7 @@ pub(super) fn resolve(
         }
     }
     if first == classes.len() {
-        // Then every family is one that there is not.
+        // Without classes no family could exist, and the missing classes are reported already.
     } else if let Some(name) = &raw.default_policy_family {
         matrix.check_default(found, default_path, name);
     }

@@ -1,4 +1,4 @@
-//! What concerns all requests, whatever their class.
+//! Settings for all requests, whatever their class.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ pub(super) fn statuses(
         let Some(Whole(status)) = status else {
             continue;
         };
-        // An answer that is no error would be taken for the backend's.
+        // A response that is not an error would be mistaken for the backend's.
         let own = match status {
             Scalar::Whole(status @ 400..=599) => u16::try_from(status).ok(),
             _ => None,

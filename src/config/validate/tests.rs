@@ -1,4 +1,4 @@
-//! What a policy becomes. What it is refused for is tested from outside.
+//! What a policy resolves to. Mistakes are tested in `tests/config`.
 
 use crate::config::{PolicyConfig, QueuePolicy, parse, validate};
 

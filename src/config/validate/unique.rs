@@ -1,14 +1,14 @@
-//! Names that may be taken once in a list.
+//! Names that must be unique in a list.
 
 use std::collections::HashMap;
 
 use super::Findings;
 use crate::config::{names, path::Path};
 
-/// The names taken in a list so far, each with the element that took it.
+/// The names taken in a list so far, each with the index of the element that took it.
 pub(super) struct Unique<'a> {
     list: Path<'a>,
-    /// The field of the elements that holds the name; none if they are names themselves.
+    /// The key of the name in each element; `None` if the elements are the names.
     key: Option<&'static str>,
     by_name: HashMap<String, usize>,
 }
@@ -23,12 +23,12 @@ impl<'a> Unique<'a> {
         }
     }
 
-    /// The element that took a name first.
+    /// For each name, the index of the element that took it first.
     pub(super) fn by_name(self) -> HashMap<String, usize> {
         self.by_name
     }
 
-    /// Checks the name of the element at `index` and gives it back if there is one.
+    /// Checks the name of the element at `index`, and returns it if there is one.
     pub(super) fn require(
         &mut self,
         found: &mut Findings,
@@ -36,14 +36,14 @@ impl<'a> Unique<'a> {
         name: Option<String>,
     ) -> Option<String> {
         let name = self.at(index, |path| found.require_name(path, name))?;
-        // Two empty names are two mistakes already.
+        // An empty name is reported already.
         if !name.is_empty() {
             self.take(found, index, &name);
         }
         Some(name)
     }
 
-    /// Whether no other element took the name before; reported if one did.
+    /// Takes the name if it is free, and reports a clash otherwise. Returns whether it was free.
     fn take(&mut self, found: &mut Findings, index: usize, name: &str) -> bool {
         let Some(&other) = self.by_name.get(name) else {
             self.by_name.insert(name.to_owned(), index);
@@ -56,7 +56,7 @@ impl<'a> Unique<'a> {
         false
     }
 
-    /// Calls `use_path` with the path of the name of an element.
+    /// Calls `use_path` with the path of an element's name.
     fn at<T>(&self, index: usize, use_path: impl FnOnce(Path<'_>) -> T) -> T {
         let path = self.list.index(index);
         match self.key {
@@ -66,9 +66,9 @@ impl<'a> Unique<'a> {
     }
 }
 
-/// The names of a list of models that are right, each with its index.
+/// The valid names in a list of models, each with its index.
 ///
-/// A model's name is free text, as the clients send it, but it is something.
+/// A model's name is free text, as clients send it, but must not be blank.
 pub(super) fn models(
     found: &mut Findings,
     list: Path<'_>,

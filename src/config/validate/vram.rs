@@ -1,7 +1,7 @@
-//! VRAM: whether the local models of each profile fit into their dominions together.
+//! VRAM: whether the local models of each profile together fit into their dominions.
 //!
-//! A profile says which models are loaded at the same time. Without profiles all of them are.
-//! Only dominions with a budget are checked, and only local models take from it.
+//! A profile says which models are loaded at the same time. Without profiles all of them are. Only dominions
+//! with a budget are checked, and only local models use it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::config::{ModelProfile, names, path::Path, schema::RawSelection};
 
-/// Sums of decimal fractions are off by less than this share: 0.1 + 0.2 fits into 0.3.
+/// The relative error that is tolerated in sums of decimal fractions: 0.1 + 0.2 fits into 0.3.
 const ROUNDING: f64 = 1e-9;
 
-/// Checks the profiles; the answer is the local models that each selects.
+/// Checks the profiles, and returns the local models that each of them selects.
 pub(super) fn check(
     found: &mut Findings,
     dominions: &Dominions,
@@ -62,7 +62,7 @@ struct Check<'a> {
     found: &'a mut Findings,
     dominions: &'a Dominions,
     workers: &'a Workers,
-    /// Local models reported for having none, so that each is once.
+    /// Local models that are already reported for having no estimate.
     without_estimate: HashSet<usize>,
 }
 
@@ -81,7 +81,7 @@ impl Check<'_> {
             let worker = by_id.get(&model).copied();
             match worker.and_then(|worker| worker.checked_sub(*endpoints)) {
                 Some(local) => selected.push(local),
-                // A model of an endpoint takes nothing here.
+                // A model of an endpoint uses no local memory.
                 None if placement.serves(&model) => {}
                 None => {
                     let local = list.iter().skip(*endpoints).map(|worker| &*worker.id);
@@ -97,7 +97,7 @@ impl Check<'_> {
         selected
     }
 
-    /// Reports what of the local models `selected` does not fit.
+    /// Reports the dominions into which the local models `selected` do not fit.
     fn fits(
         &mut self,
         path: Path<'_>,
@@ -105,7 +105,7 @@ impl Check<'_> {
         selected: impl IntoIterator<Item = usize>,
     ) {
         let mut totals = HashMap::<usize, f64>::new();
-        // Dominions in the order of the first model, so that mistakes come in a stable order.
+        // In the order of their first models, so that the order of mistakes is stable.
         let mut order = Vec::new();
         for local in selected {
             let worker = &self.workers.list[self.workers.endpoints + local];
@@ -172,7 +172,7 @@ impl Check<'_> {
     }
 }
 
-/// `value` without the digits that rounding made.
+/// `value`, without the digits that come from rounding errors.
 fn decimal(value: f64) -> String {
     let digits = format!("{value:.9}");
     digits

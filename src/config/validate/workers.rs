@@ -1,4 +1,4 @@
-//! Workers: endpoints and local models, the dominion of each, the models of each.
+//! Workers: endpoints and local models, with their dominions and models.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -25,15 +25,15 @@ pub(super) struct Workers {
     pub(super) placement: Placement,
     /// How many of `list` are endpoints.
     pub(super) endpoints: usize,
-    /// What the local models take, in their order.
+    /// The memory estimates of the local models, in their order.
     pub(super) estimates: Vec<Estimate>,
 }
 
-/// The VRAM that a local model takes.
+/// How much VRAM a local model takes.
 #[derive(Clone, Copy)]
 pub(super) enum Estimate {
     Gigabytes(f64),
-    /// Given, but wrong, and reported.
+    /// Wrong, and already reported.
     Wrong,
     Missing,
 }
@@ -62,7 +62,7 @@ pub(super) fn resolve(
 }
 
 impl Workers {
-    /// What the local models take, of those that say it, by id.
+    /// The estimates of the local models that have one, by id.
     pub(super) fn estimates(&self) -> impl Iterator<Item = (Arc<str>, f64)> {
         let local_models = self.list.iter().skip(self.endpoints);
         local_models
@@ -136,11 +136,11 @@ impl Workers {
         self.add(found, dominions, binding, None, worker);
     }
 
-    /// The id of the next worker; empty if it has none.
+    /// Checks the id of the next worker, and returns it; empty if it has none.
     fn id(&mut self, found: &mut Findings, path: Path<'_>, id: Option<String>) -> Arc<str> {
         let id = found.require_name(path.key("id"), id).unwrap_or_default();
         match self.by_id.get(&id) {
-            // Two empty ids are two mistakes already.
+            // An empty id is reported already.
             _ if id.is_empty() => {}
             Some(&other) => {
                 let message = format!("{} is already taken by", names::quote(&id));
@@ -155,7 +155,7 @@ impl Workers {
         id.into()
     }
 
-    /// Adds a worker that serves `models`, given with their indexes, or else its id.
+    /// Adds a worker that serves `models`, each with its index, or if there is no such list, its id.
     fn add(
         &mut self,
         found: &mut Findings,
@@ -183,7 +183,7 @@ impl Workers {
     }
 }
 
-/// Calls `use_path` with the path of the worker at `index`, of which the first are `endpoints`.
+/// Calls `use_path` with the path of the worker at `index`. The first `endpoints` workers are endpoints.
 pub(super) fn with_path<T>(
     endpoints: usize,
     index: usize,

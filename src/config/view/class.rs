@@ -28,7 +28,7 @@ impl<'a> ClassView<'a> {
         ProfileView::new(self.config, own.copied().unwrap_or(0))
     }
 
-    /// Its family, and the index of its bucket.
+    /// Its family and the index of its bucket.
     fn cell(self) -> Option<(&'a str, usize)> {
         self.profile_of()
             .get()
@@ -40,12 +40,12 @@ impl<'a> ClassView<'a> {
             })
     }
 
-    /// Its place among [all classes](PolicyConfig::classes), counted from 0.
+    /// Its index among [all classes](PolicyConfig::classes).
     pub fn index(self) -> usize {
         self.index
     }
 
-    /// Where the policy defines it, such as `policy_classes[1]`; empty for the class of a policy that
+    /// Its path in the policy, such as `policy_classes[1]`. Empty for the `default` class of a policy that
     /// defines none.
     pub fn path(self) -> String {
         let profile = self.profile_of().get();
@@ -70,23 +70,23 @@ impl<'a> ClassView<'a> {
         &self.get().name
     }
 
-    /// The model whose profile it belongs to; none for the root profile.
+    /// The model whose profile it belongs to; `None` for the root profile.
     pub fn profile(self) -> Option<&'a str> {
         self.get().profile.as_deref()
     }
 
-    /// The family that it belongs to; none for an explicit class, which is asked for by its name.
+    /// Its family; `None` for an explicit class, which requests ask for by name.
     pub fn policy_family(self) -> Option<&'a str> {
         self.cell().map(|(family, _)| family)
     }
 
-    /// The bucket of its requests; none for an explicit class.
+    /// The bucket of its requests; `None` for an explicit class.
     pub fn cache_bucket(self) -> Option<BucketView<'a>> {
         let (_, bucket) = self.cell()?;
         self.profile_of().buckets().nth(bucket)
     }
 
-    /// Uncached tokens credited in each round: its share, in proportion to the others'.
+    /// Uncached tokens credited per round. Its share is its quantum in proportion to the others'.
     pub fn quantum(self) -> u64 {
         self.get().quantum.get()
     }
@@ -96,57 +96,58 @@ impl<'a> ClassView<'a> {
         self.get().order.as_str()
     }
 
-    /// Active prefill tokens above which a worker is busy for it.
+    /// The number of active prefill tokens above which a worker is busy for it.
     pub fn prefill_busy_threshold(self) -> Option<u64> {
         self.get().busy.tokens
     }
 
-    /// The same as a multiple of the worker's `max_num_batched_tokens`.
+    /// The same threshold, as a multiple of the worker's `max_num_batched_tokens`.
     pub fn prefill_busy_threshold_frac(self) -> Option<f64> {
         self.get().busy.fraction
     }
 
-    /// The share of busy workers, above 0 and at most 1, from which on all count as busy; none: 1.
+    /// The share of busy workers, above 0 and at most 1, at or above which all count as busy; `None` means
+    /// 1.
     pub fn busy_worker_ratio(self) -> Option<f64> {
         self.get().busy.ratio
     }
 
-    /// Requests that may be queued in it, for each worker of the dominion.
+    /// How many requests may be queued in it, per worker of the dominion.
     pub fn request_queue_limit_per_worker(self) -> Option<u64> {
         self.get().limits.requests
     }
 
-    /// Input tokens, cached ones included, that may be queued in it, for each worker of the dominion.
+    /// How many input tokens, including cached ones, may be queued in it, per worker of the dominion.
     pub fn raw_isl_token_queue_limit_per_worker(self) -> Option<u64> {
         self.get().limits.raw_isl_tokens
     }
 
-    /// Cached input tokens that may be queued in it, for each worker of the dominion.
+    /// How many cached input tokens may be queued in it, per worker of the dominion.
     pub fn cached_token_queue_limit_per_worker(self) -> Option<u64> {
         self.get().limits.cached_tokens
     }
 
-    /// The longest that a request may wait: the class's own limit, or else the policy's.
+    /// How long a request may wait: the class's own limit, or else the policy's.
     pub fn max_queue_wait(self) -> Option<Duration> {
         self.get().max_queue_wait
     }
 
-    /// When a slot is given back: `headers`, `first_byte` or `body_end`.
+    /// When a request releases its slot: `headers`, `first_byte` or `body_end`.
     pub fn hold_until(self) -> &'static str {
         self.get().hold_until.as_str()
     }
 
-    /// The longest that a slot is held, from its grant.
+    /// How long a slot may be held, from its grant.
     pub fn max_hold(self) -> Option<Duration> {
         self.get().max_hold
     }
 
-    /// When a request stops counting as its worker's prefill: `headers` or `first_byte`.
+    /// When a request stops counting toward its worker's prefill load: `headers` or `first_byte`.
     pub fn prefill_until(self) -> &'static str {
         self.get().prefill_until.as_str()
     }
 
-    /// What an output token costs it, in input tokens.
+    /// The cost of an output token, in input tokens.
     pub fn output_token_weight(self) -> f64 {
         self.get().output_token_weight
     }

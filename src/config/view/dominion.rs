@@ -21,12 +21,12 @@ impl<'a> DominionView<'a> {
         &self.config.dominions[self.index]
     }
 
-    /// Its place among [all dominions](PolicyConfig::dominions), counted from 0.
+    /// Its index among [all dominions](PolicyConfig::dominions).
     pub fn index(self) -> usize {
         self.index
     }
 
-    /// Where the policy defines it, such as `dominions[0]`.
+    /// Its path in the policy, such as `dominions[0]`.
     pub fn path(self) -> String {
         Path::Root
             .key("dominions")
@@ -40,47 +40,48 @@ impl<'a> DominionView<'a> {
         &self.get().id
     }
 
-    /// What its workers are: `remote` endpoints or `local` models.
+    /// The kind of its workers: `remote` for endpoints, `local` for models on this machine.
     pub fn kind(self) -> &'static str {
         if self.get().local { "local" } else { "remote" }
     }
 
-    /// Its slots; none: unlimited.
+    /// The number of its slots; `None` means unlimited.
     pub fn max_concurrency(self) -> Option<usize> {
         self.get().max_concurrency
     }
 
-    /// Requests that may wait in it, over all classes.
+    /// How many requests may wait in it, over all classes.
     pub fn max_queue(self) -> usize {
         self.get().max_queue
     }
 
-    /// Those of them that may be of one client; none: all.
+    /// How many of the waiting requests may belong to one client; `None` means no limit.
     pub fn max_queue_per_client(self) -> Option<usize> {
         self.get().max_queue_per_client
     }
 
-    /// What becomes of a request that cannot start at once: `queue`, or `reject` where nobody waits.
+    /// What happens to a request that cannot start at once: `queue` to wait, `reject` to be turned away.
     pub fn policy(self) -> &'static str {
         if self.get().reject { "reject" } else { "queue" }
     }
 
-    /// Whether its limits hold; if not, what they would do is only counted, and nobody waits.
+    /// Whether its limits and its queue are enforced. If not, what they would do is only counted: no request
+    /// waits or is turned away.
     pub fn enforce(self) -> bool {
         self.get().enforce
     }
 
-    /// Whether the clients that wait take turns.
+    /// Whether waiting clients take turns.
     pub fn fair_scheduling(self) -> bool {
         self.get().fair_scheduling
     }
 
-    /// What the turns of clients are counted in: `requests` or `tokens`.
+    /// The unit in which clients take turns: `requests` or `tokens`.
     pub fn fair_unit(self) -> &'static str {
         self.get().fair_unit.as_str()
     }
 
-    /// What its local models take together at most, in gigabytes; none: it is not checked.
+    /// The memory budget of its local models, in gigabytes; `None` means that it is not checked.
     pub fn vram_gb(self) -> Option<f64> {
         self.get().vram_gb
     }

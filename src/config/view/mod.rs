@@ -1,8 +1,8 @@
-//! A policy for reading: what it resolved to, through views that borrow from it.
+//! Read-only views of a resolved policy, which borrow from it.
 //!
-//! Made for tools that explain a policy, draw it or check it. The names of the accessors are those of
-//! the YAML's keys, and what a key says by default they say too. Words (`fcfs`, `remote`) are given
-//! as the YAML spells them.
+//! They are for tools that explain, draw or check a policy. Accessors are named after the YAML's keys and
+//! return the default where the YAML leaves a key out. Enumerated values (`fcfs`, `remote`) are spelled as in
+//! the YAML.
 
 mod class;
 mod dominion;
@@ -18,7 +18,7 @@ pub use self::{
     worker::WorkerView,
 };
 
-/// Reading a policy.
+/// Read-only access to a policy.
 ///
 /// ```
 /// use tower_policy_queue::PolicyConfig;
@@ -44,15 +44,15 @@ pub use self::{
 /// # Ok::<(), tower_policy_queue::ConfigError>(())
 /// ```
 impl PolicyConfig {
-    /// The root profile, then that of each model that has one, in the order of the file.
+    /// The root profile, then the profile of each model that has one, in the order of the file.
     pub fn profiles(&self) -> impl ExactSizeIterator<Item = ProfileView<'_>> {
         (0..self.profiles.len()).map(|index| ProfileView::new(self, index))
     }
 
-    /// The classes of all profiles, in the order of [`profiles`](Self::profiles) and, within one, of
-    /// the file: the order in which every dominion goes round them.
+    /// The classes of all profiles, in the order of [`profiles`](Self::profiles) and, within each, of the
+    /// file. This is also the order of every dominion's round robin.
     ///
-    /// A policy that defines no classes at its root has one there all the same, `default`.
+    /// A policy that defines no classes at its root has a single one there, named `default`.
     pub fn classes(&self) -> impl ExactSizeIterator<Item = ClassView<'_>> {
         (0..self.classes.len()).map(|index| ClassView::new(self, index))
     }
@@ -67,10 +67,10 @@ impl PolicyConfig {
         (0..self.workers.len()).map(|index| WorkerView::new(self, index))
     }
 
-    /// The class of a request, as the layer decides it.
+    /// The class that the layer chooses for a request.
     ///
-    /// `model` is the model that it asks for, `policy` the family or explicit class, and
-    /// `uncached_tokens` its input tokens less those that are cached.
+    /// `model` is the requested model, `policy` the requested family or explicit class, and
+    /// `uncached_tokens` the number of input tokens that are not cached.
     pub fn class_for(
         &self,
         model: Option<&str>,
@@ -80,19 +80,19 @@ impl PolicyConfig {
         ClassView::new(self, self.class_of(model, policy, uncached_tokens))
     }
 
-    /// The dominion of requests that nothing else decides: the one named by `default_dominion`, or
-    /// else the only one there is.
+    /// The dominion of requests for which nothing else determines one: the one named by `default_dominion`,
+    /// or else the only one if there is just one.
     pub fn default_dominion(&self) -> Option<DominionView<'_>> {
         self.fallback_dominion()
             .map(|index| DominionView::new(self, index))
     }
 
-    /// The most that is read of the body of one parked request, in bytes.
+    /// How much of the body of each waiting request is read ahead at most, in bytes.
     pub fn read_ahead_bytes(&self) -> usize {
         self.read_ahead.request
     }
 
-    /// The most that is read of the bodies of all parked requests of a layer, in bytes.
+    /// How much of the bodies of all waiting requests of a layer is read ahead at most, in bytes.
     pub fn read_ahead_total_bytes(&self) -> usize {
         self.read_ahead.total
     }

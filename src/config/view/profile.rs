@@ -9,14 +9,14 @@ use crate::config::{
     policy::{Family, Profile},
 };
 
-/// A set of families, buckets and classes: the root one, or that of one model.
+/// A set of families, buckets and classes: the root profile, or that of one model.
 #[derive(Clone, Copy)]
 pub struct ProfileView<'a> {
     config: &'a PolicyConfig,
     index: usize,
 }
 
-/// A range of uncached input tokens, by which a request of a family gets its class.
+/// A range of uncached input tokens, which determines the class of a request within its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketView<'a> {
     name: &'a str,
@@ -35,14 +35,14 @@ impl<'a> ProfileView<'a> {
         &self.config.profiles[self.index]
     }
 
-    /// The model that it is for; none for the root profile.
+    /// The model that it is for; `None` for the root profile.
     pub fn model(self) -> Option<&'a str> {
-        // A profile has a class, and its classes know whose they are.
+        // Every profile has a class, and each class knows its model.
         let class = *self.get().default_family.first()?;
         self.config.classes[class].profile.as_deref()
     }
 
-    /// Where the policy defines it, such as `models."some/model"`; empty for the root profile.
+    /// Its path in the policy, such as `models."some/model"`. Empty for the root profile.
     pub fn path(self) -> String {
         let class = self.get().default_family.first();
         match class.and_then(|&class| self.config.classes[class].profile.as_ref()) {
@@ -51,15 +51,16 @@ impl<'a> ProfileView<'a> {
         }
     }
 
-    /// The families, in the order in which the file first names them; none in a policy that defines
-    /// no classes.
+    /// The families, in the order in which the file first names them. Empty if the policy defines no
+    /// classes.
     pub fn families(self) -> impl Iterator<Item = &'a str> {
         let mut families: Vec<_> = self.get().families.iter().collect();
         families.sort_unstable_by_key(|(_, classes)| classes.iter().min());
         families.into_iter().map(|(name, _)| name.as_str())
     }
 
-    /// The family of requests that name none, or none that there is.
+    /// The family of requests that name no family, or an unknown one. `None` if the policy defines no
+    /// classes.
     pub fn default_family(self) -> Option<&'a str> {
         let Profile {
             families,
@@ -71,7 +72,7 @@ impl<'a> ProfileView<'a> {
         family.map(|(name, _)| name.as_str())
     }
 
-    /// The buckets, from 0 tokens upwards; none in a policy that defines no classes.
+    /// The buckets, in ascending order. Empty if the policy defines no classes.
     pub fn buckets(self) -> impl ExactSizeIterator<Item = BucketView<'a>> {
         let Profile {
             buckets,
@@ -84,7 +85,7 @@ impl<'a> ProfileView<'a> {
             .map(|(index, name)| BucketView {
                 name,
                 min_tokens: buckets[index],
-                // Floors rise, so the next one is not 0.
+                // The floors increase, so the next one is not 0.
                 max_tokens: buckets.get(index + 1).map(|next| next - 1),
             })
     }
@@ -114,12 +115,12 @@ impl<'a> BucketView<'a> {
         self.name
     }
 
-    /// The least uncached input tokens of a request in it.
+    /// The least number of uncached input tokens of a request in it.
     pub fn min_tokens(self) -> u64 {
         self.min_tokens
     }
 
-    /// The most uncached input tokens of a request in it; none for the last one.
+    /// The greatest number of uncached input tokens of a request in it; `None` for the last bucket.
     pub fn max_tokens(self) -> Option<u64> {
         self.max_tokens
     }

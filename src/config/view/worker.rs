@@ -21,7 +21,7 @@ impl<'a> WorkerView<'a> {
         &self.config.workers[self.index]
     }
 
-    /// Where the policy defines it, such as `endpoints[0]` or `local_models[2]`.
+    /// Its path in the policy, such as `endpoints[0]` or `local_models[2]`.
     pub fn path(self) -> String {
         let before = &self.config.workers[..self.index];
         let endpoint = self.get().endpoint.is_some();
@@ -40,7 +40,7 @@ impl<'a> WorkerView<'a> {
         &self.get().id
     }
 
-    /// The dominion whose slots its requests take; none: they are unlimited.
+    /// The dominion whose slots its requests take; `None` means that they are unlimited.
     pub fn dominion(self) -> Option<DominionView<'a>> {
         let index = self.get().dominion?;
         Some(DominionView::new(self.config, index))
@@ -51,12 +51,12 @@ impl<'a> WorkerView<'a> {
         self.get().models.iter().map(String::as_str)
     }
 
-    /// What `prefill_busy_threshold_frac` is a multiple of, in tokens.
+    /// The number of tokens that `prefill_busy_threshold_frac` multiplies.
     pub fn max_num_batched_tokens(self) -> Option<u64> {
         self.get().max_num_batched_tokens
     }
 
-    /// What is said of an endpoint besides; none for a local model.
+    /// The endpoint's address, protocol and key; `None` for a local model.
     pub fn endpoint(self) -> Option<&'a Endpoint> {
         self.get().endpoint.as_deref()
     }

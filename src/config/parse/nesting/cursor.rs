@@ -1,15 +1,15 @@
-//! The characters of a YAML text, and where they stand.
+//! A cursor over the characters of a YAML text.
 
-/// A place in a text that moves forward by characters and line breaks.
+/// A position in a text that advances by characters and line breaks.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
-    /// The byte to come.
+    /// The index of the next byte.
     pub(super) at: usize,
-    /// Lines before it.
+    /// How many lines are before it.
     pub(super) line: usize,
-    /// Characters before it.
+    /// How many characters are before it.
     pub(super) index: usize,
-    /// Characters of its line before it.
+    /// How many characters of its line are before it.
     pub(super) column: usize,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at + ahead).copied()
     }
 
-    /// Passes over one character, or one line break.
+    /// Skips one character, or one line break.
     pub(super) fn skip(&mut self) {
         let Some(first) = self.peek(0) else { return };
         let line_break = self.line_break(0);
@@ -52,14 +52,14 @@ impl<'a> Cursor<'a> {
         self.index += 1;
     }
 
-    /// Passes over the rest of the line, up to its break.
+    /// Skips the rest of the line, up to its line break.
     pub(super) fn skip_line(&mut self) {
         while self.peek(0).is_some() && !self.is_break(0) {
             self.skip();
         }
     }
 
-    /// The length of the line break ahead, 0 if there is none.
+    /// The length in bytes of the line break `ahead`, or 0 if there is none.
     pub(super) fn line_break(&self, ahead: usize) -> usize {
         match self.bytes.get(self.at + ahead..).unwrap_or_default() {
             [b'\r', b'\n', ..] | [0xC2, 0x85, ..] => 2,

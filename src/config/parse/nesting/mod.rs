@@ -1,16 +1,16 @@
-//! How deep the brackets of a YAML text nest, found without parsing it.
+//! Finds how deeply the brackets of a YAML text nest, without parsing it.
 //!
-//! The parser's time grows with the square of the depth of `[` and `{`: a kilobyte of them is
-//! nothing, a megabyte takes minutes. So they are counted first. Counting has to tell a bracket
-//! that opens a collection from one in a comment, in quotes, in a block scalar or inside a
-//! word, and to do so exactly as the parser does: a text that made this scanner skip what the
-//! parser reads would defeat it, and brackets counted too many would refuse a valid file.
+//! The parser's time is quadratic in the depth of `[` and `{`: a kilobyte of them is harmless, a megabyte
+//! takes minutes. So they are counted first. Counting must distinguish a bracket that opens a collection from
+//! one in a comment, in quotes, in a block scalar or inside a plain scalar, exactly as the parser does: a
+//! text that made this scanner skip what the parser reads would defeat it, and counting too many brackets
+//! would refuse a valid file.
 //!
-//! Hence a scanner and not a heuristic. It follows the token rules of libyaml, from which the
-//! parser descends, and keeps just the state on which they depend: the indentation of the open
-//! block collections, which decides where a word or a block scalar of several lines ends, and
-//! the place of a possible `key:`, which opens such a collection. Where libyaml would stop with
-//! an error the scanner stops too, since the parser reads no further.
+//! Hence a scanner and not a heuristic. It follows the token rules of libyaml, from which the parser
+//! descends, and keeps only the state on which they depend: the indentation of the open block collections,
+//! which determines where a plain or block scalar of several lines ends, and the position of a possible
+//! `key:`, which opens such a collection. Where libyaml would stop with an error the scanner stops too, since
+//! the parser reads no further.
 
 mod cursor;
 mod scalars;
@@ -19,7 +19,7 @@ mod tests;
 
 use self::cursor::Cursor;
 
-/// The byte at which brackets first nest deeper than `max`.
+/// The byte at which brackets first nest more than `max` deep.
 pub(super) fn too_deep(text: &str, max: usize) -> Option<usize> {
     let mut scanner = Scanner::new(text);
     while scanner.token().is_some() {
@@ -30,18 +30,18 @@ pub(super) fn too_deep(text: &str, max: usize) -> Option<usize> {
     None
 }
 
-/// The most characters between the beginning of a key and its `:`.
+/// The maximum number of characters from the beginning of a key to its `:`.
 const MAX_KEY: usize = 1024;
 
 struct Scanner<'a> {
     text: Cursor<'a>,
     /// The columns of the open block collections, outermost first.
     indents: Vec<usize>,
-    /// Open brackets. The two fields below matter only outside of all.
+    /// The number of open brackets. The two fields below matter only if it is 0.
     depth: usize,
     /// Whether the next token may begin a key.
     key_allowed: bool,
-    /// A token that is a key if a `:` follows.
+    /// A token that turns out to be a key if a `:` follows.
     key: Option<Key>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes over one token. None at the end, or where the parser would stop.
+    /// Skips one token. `None` at the end, or where the parser would stop with an error.
     fn token(&mut self) -> Option<()> {
         self.blanks_and_comments();
         if self.depth == 0 {
@@ -179,7 +179,7 @@ impl<'a> Scanner<'a> {
             if self.text.column == 0 && self.text.is_byte_order_mark() {
                 self.text.skip();
             }
-            // A tab may not indent what may be a key.
+            // A tab must not indent a possible key.
             let tabs = self.depth > 0 || !self.key_allowed;
             while matches!(self.text.peek(0), Some(b' '))
                 || tabs && matches!(self.text.peek(0), Some(b'\t'))
@@ -208,7 +208,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Where a line has to begin at least to belong to the innermost block collection's entry.
+    /// The least column at which a line continues an entry of the innermost block collection.
     fn least_column(&self) -> usize {
         self.indents.last().map_or(0, |indent| indent + 1)
     }

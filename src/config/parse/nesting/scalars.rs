@@ -1,9 +1,9 @@
-//! Where text begins that is not looked into, and where it ends.
+//! Skips scalars, whose text may contain brackets that open nothing.
 
 use super::Scanner;
 
 impl Scanner<'_> {
-    /// Text in quotes, over any number of lines.
+    /// A quoted scalar, over any number of lines.
     pub(super) fn quoted(&mut self, quote: u8) {
         self.may_be_key();
         self.text.skip();
@@ -20,7 +20,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A word without quotes, over as many lines as are indented deeper than what it stands in.
+    /// A plain scalar, over as many lines as are indented deeper than the collection that it is in.
     pub(super) fn plain(&mut self) -> Option<()> {
         self.may_be_key();
         let least = self.least_column();
@@ -61,7 +61,7 @@ impl Scanner<'_> {
         Some(())
     }
 
-    /// `|` or `>` and the lines that are indented deeper.
+    /// A block scalar: `|` or `>` and the lines that are indented deeper.
     pub(super) fn block_scalar(&mut self) -> Option<()> {
         self.forget_key();
         self.key_allowed = true;
@@ -97,7 +97,7 @@ impl Scanner<'_> {
         Some(())
     }
 
-    /// The indentation of the next line with text, which is the scalar's if that is still 0.
+    /// Skips to the next line with text. Its indentation becomes the scalar's if that is still 0.
     fn block_scalar_indent(&mut self, indent: &mut usize) -> Option<()> {
         let mut widest = 0;
         loop {

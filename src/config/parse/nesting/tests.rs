@@ -1,8 +1,8 @@
-//! Where brackets are brackets.
+//! Which brackets count.
 
 use super::*;
 
-/// How deep the brackets of `text` nest.
+/// How deeply the brackets of `text` nest.
 fn depth(text: &str) -> usize {
     (0..)
         .find(|&max| too_deep(text, max).is_none())
@@ -62,23 +62,23 @@ fn brackets_in_text_do_not_count() {
 #[test]
 fn text_ends_where_the_parser_sees_it_end() {
     for text in [
-        // The quote is inside a word of two lines.
+        // The quote is inside a plain scalar of two lines.
         "a: b\n  'c\nd: [e]",
         "- b\n  \"c\n- [e]",
-        // It begins a key of its own.
+        // It begins a key.
         "a: b\n'c': [e]",
-        // A block scalar ends at the first line that is indented less.
+        // A block scalar ends at the first less indented line.
         "a:\n  b: |\n    '\n  c: [e]",
         "a: |1\n '\nb: [e]",
         "a: |\n\nb: [e]",
-        // A comment ends a word.
+        // A comment ends a plain scalar.
         "a: b # '\nc: [e]",
         "a: b#'\nc: [e]",
-        // So does a document.
+        // So does a document marker.
         "a: b\n--- [e]",
-        // A backslash in single quotes is itself.
+        // In single quotes a backslash is literal.
         "a: '\\'\nc: [e]",
-        // A block scalar may say how deep it is indented, whether its end counts, and more.
+        // The header of a block scalar may have an indentation, a chomping indicator and a comment.
         "a: |+2\n   '[\nb: [e]",
         "a: |2-\n   '[\nb: [e]",
         "a: | # '\n  '[\nb: [e]",
