@@ -8,7 +8,7 @@
 use std::env::VarError;
 
 /// The hint for a `${` in any other key, where it cannot be valid text.
-pub(super) const ELSEWHERE: &str = "; variables are replaced in api_key and base_url only";
+pub(super) const ELSEWHERE: &str = "; variables are replaced only in api_key and base_url";
 
 /// Looks up a variable: in the process environment, except in tests.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Result<String, VarError>;
@@ -24,7 +24,7 @@ pub(super) fn expand(text: &str, lookup: Lookup<'_>) -> Result<String, String> {
             .split_once('}')
             .map(|(name, _)| name)
             .filter(|name| is_variable(name))
-            .ok_or("holds a `${` that begins no `${VARIABLE}`; a variable is named [A-Za-z_][A-Za-z0-9_]*")?;
+            .ok_or("contains a `${` that does not begin a valid `${VARIABLE}`; the name must match [A-Za-z_][A-Za-z0-9_]*")?;
         expanded.push_str(before);
         expanded.push_str(&lookup(name).map_err(|error| match error {
             VarError::NotPresent => format!("the environment variable {name} is not set"),
@@ -99,7 +99,10 @@ mod tests {
             "${sk-2${KEY}}",
         ] {
             let error = expand(text, &lookup).unwrap_err();
-            assert!(error.contains("begins no `${VARIABLE}`"), "{text}: {error}");
+            assert!(
+                error.contains("does not begin a valid `${VARIABLE}`"),
+                "{text}: {error}"
+            );
             assert!(!error.contains("sk-"), "{text}: {error}");
         }
     }

@@ -83,7 +83,7 @@ pub(super) fn unknown(mut steps: Steps, before: usize) -> (Steps, String) {
         return (steps, message);
     };
     let message = format!(
-        "unknown field `{}:...`; a space belongs between the `:` of a key and its value",
+        "unknown field `{}:...`; the `:` after a key must be followed by a space",
         names::cut(key).escape_debug()
     );
     steps.0.pop();
@@ -105,13 +105,13 @@ fn misspelt(key: &str, parents: &[Step], before: usize) -> String {
         .filter(|nearest| likeness(nearest) >= ALIKE);
     match nearest {
         Some(nearest) => message.push_str(&format!("; did you mean `{nearest}`?")),
-        None => message.push_str(&format!("; there are `{}`", known.join("`, `"))),
+        None => message.push_str(&format!("; the keys here are `{}`", known.join("`, `"))),
     }
     // A line that is not indented far enough ends up among the top-level keys.
     let outermost = nearest.is_none() && parents.is_empty();
     if let Some(owner) = outermost.then(|| inner_with(&key)).flatten() {
-        let hint = "has it: is the line indented as far as it should be?";
-        message.push_str(&format!("; {owner} {hint}"));
+        let hint = "is the line indented far enough?";
+        message.push_str(&format!("; {owner} has such a key: {hint}"));
     }
     message
 }

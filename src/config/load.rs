@@ -31,7 +31,7 @@ impl PolicyConfig {
         let bytes = read(path).map_err(|error| ConfigError::unreadable(path, error))?;
         let parsed = match std::str::from_utf8(&bytes) {
             Ok(text) => policy(text, || {
-                let why = "the file is empty; a policy that limits nothing is written {}";
+                let why = "the file is empty; write {} for a policy that limits nothing";
                 Err(parse::refused(&bytes, 0, why))
             }),
             // The limit may have cut a character in two. The mistake is then the length.

@@ -133,7 +133,7 @@ fn what_the_parser_cannot_read_is_told_with_what_to_do() {
     let (brackets, spaces, indented) = (
         "is a bracket left open?",
         "spaces, not tabs",
-        "is the line indented as those around it are",
+        "is the line indented like those around it",
     );
     for (yaml, hint) in [
         ("dominions: [{id: a", brackets),
@@ -160,7 +160,7 @@ fn mistakes_are_displayed_one_to_a_line() {
     let error = refuse("dominions:\n  - {id: a, max_queue: 0}\n  - id: a\n");
     assert_eq!(
         error.to_string(),
-        "dominions[0].max_queue: is 0; it should be a whole number of 1 or more (line 2, column 13)\n\
+        "dominions[0].max_queue: is 0; must be a whole number of at least 1 (line 2, column 13)\n\
          dominions[1].id: \"a\" is already taken by dominions[0].id on line 2 (line 3, column 5)"
     );
 }
@@ -223,7 +223,7 @@ fn a_variable_where_none_is_replaced_is_told() {
         let [mistake] = error.mistakes() else {
             panic!("{error}")
         };
-        let told = "variables are replaced in api_key and base_url only";
+        let told = "variables are replaced only in api_key and base_url";
         assert!(mistake.message().ends_with(told), "{error}");
     }
 }
@@ -231,7 +231,7 @@ fn a_variable_where_none_is_replaced_is_told() {
 #[test]
 fn toml_is_not_taken_for_a_second_document() {
     let error = refuse("[[dominion]]\nid = \"a\"\n");
-    assert!(error.to_string().contains("is it TOML"), "{error}");
+    assert!(error.to_string().contains("if it is TOML"), "{error}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn a_weight_is_a_finite_number_of_0_or_more() {
             &with_class(&format!("quantum: 1, output_token_weight: {weight}")),
             &[(
                 "policy_classes[0].output_token_weight",
-                "finite number of 0 or more",
+                "finite number of at least 0",
             )],
         );
     }

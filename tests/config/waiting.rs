@@ -119,7 +119,7 @@ prefill_until = "headers"
 fn a_time_is_a_whole_number_of_milliseconds_above_0() {
     let class = |key: &str, value: &str| with_class(&format!("quantum: 1, {key}: {value}"));
     for (value, gist) in [
-        ("0", "is 0; it should be a whole number of 1 or more"),
+        ("0", "is 0; must be a whole number of at least 1"),
         ("-1", "is -1"),
         ("18446744073709551616", "is more than 18446744073709551615"),
     ] {
@@ -167,7 +167,7 @@ fn a_size_is_a_whole_number_of_bytes() {
     for key in ["read_ahead_bytes", "read_ahead_total_bytes"] {
         assert_mistakes(
             &format!("{key}: -1"),
-            &[(key, "is -1; it should be a whole number of 0")],
+            &[(key, "is -1; must be a whole number of at least 0")],
         );
         for value in ["1.0", "1MiB", "1_000", "{}"] {
             let error = refuse(&format!("{key}: {value}"));
@@ -179,7 +179,7 @@ fn a_size_is_a_whole_number_of_bytes() {
 #[test]
 fn a_status_is_that_of_an_answer_there_is_and_tells_of_an_error() {
     for status in ["399", "600", "200", "0", "-1", "429000"] {
-        let gist = format!("is {status}; it should be a status from 400 to 599");
+        let gist = format!("is {status}; must be a status from 400 to 599");
         assert_mistakes(
             &format!("statuses: {{queue_full: {status}}}"),
             &[("statuses.queue_full", &gist)],
@@ -191,10 +191,7 @@ fn a_status_is_that_of_an_answer_there_is_and_tells_of_an_error() {
             panic!("{error}")
         };
         assert!(mistake.path().starts_with("statuses"), "{error}");
-        assert!(
-            mistake.message().contains("no answer of that code"),
-            "{error}"
-        );
+        assert!(mistake.message().contains("is an unknown code"), "{error}");
         assert!(
             mistake.message().ends_with("\"invalid_queue_header\""),
             "what there is: {error}"
@@ -213,11 +210,11 @@ fn a_status_is_that_of_an_answer_there_is_and_tells_of_an_error() {
 #[test]
 fn a_bypass_is_the_beginning_of_a_path_or_a_method() {
     for (entry, gist) in [
-        ("health", "\"health\"; it should be the beginning of a path"),
+        ("health", "\"health\"; must be a path prefix"),
         ("''", "\"\""),
         ("~", "\"\""),
         ("options", "\"options\""),
-        ("Options", "a method, such as OPTIONS"),
+        ("Options", "a method in capitals, such as OPTIONS"),
         ("'GET /health'", "\"GET /health\""),
         ("'*'", "\"*\""),
         ("http://host/health", "\"http://host/health\""),
@@ -240,24 +237,24 @@ fn a_bypass_is_the_beginning_of_a_path_or_a_method() {
 fn the_header_of_the_wait_is_a_header_and_no_other_s() {
     assert_mistakes(
         "headers: {max_queue_wait_ms: no header}",
-        &[("headers.max_queue_wait_ms", "is no header name")],
+        &[("headers.max_queue_wait_ms", "is not a valid header name")],
     );
     assert_mistakes(
         "headers: {max_queue_wait_ms: ''}",
-        &[("headers.max_queue_wait_ms", "is no header name")],
+        &[("headers.max_queue_wait_ms", "is not a valid header name")],
     );
     assert_mistakes(
         "headers: {worker: x-same, max_queue_wait_ms: X-Same}",
         &[(
             "headers.max_queue_wait_ms",
-            "already read for headers.worker",
+            "already used for headers.worker",
         )],
     );
     assert_mistakes(
         "headers: {max_queue_wait_ms: x-promptforge-client}",
         &[(
             "headers.max_queue_wait_ms",
-            "already read for headers.client",
+            "already used for headers.client",
         )],
     );
 }

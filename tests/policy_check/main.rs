@@ -82,9 +82,9 @@ fn a_bad_policy_is_refused_with_every_mistake_and_its_place() {
     let lines: Vec<_> = done.err.lines().collect();
     assert_eq!(lines.len(), 3, "{}", done.err);
     for (line, what) in lines.iter().zip([
-        "dominions[0].max_concurrency: is 0; it should be a whole number of 1 or more (line 2,",
-        "dominions[1].kind: is \"gpu\"; it should be \"remote\" or \"local\" (line 3,",
-        "default_dominion: there is no dominion \"c\"; there are: \"a\" and \"b\" (line 4,",
+        "dominions[0].max_concurrency: is 0; must be a whole number of at least 1 (line 2,",
+        "dominions[1].kind: is \"gpu\"; must be \"remote\" or \"local\" (line 3,",
+        "default_dominion: there is no dominion \"c\"; the policy defines \"a\" and \"b\" (line 4,",
     ]) {
         assert!(line.contains(what), "{line} should have {what}");
         assert!(line.starts_with(&path));

@@ -33,7 +33,7 @@ all other models
   b (default)  0 to 99          short   b-short
                100 or more      long    b-long
 
-  by name: vip
+  explicit classes, by name: vip
 
 model some/model
   family       uncached tokens  bucket  class

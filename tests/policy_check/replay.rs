@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use crate::{ONE_SLOT, families, replayed, row};
 
-const CLASSES: &str = "What came of it, by class";
-const DOMINIONS: &str = "What came of it, by dominion";
+const CLASSES: &str = "What happened, by class";
+const DOMINIONS: &str = "What happened, by dominion";
 
 /// Requests that all come at once: of each of `families`, `count` of `tokens`.
 fn at_once(families: &[&str], count: usize, tokens: u64) -> String {
@@ -114,7 +114,7 @@ fn a_slot_that_is_given_back_early_is_in_use_for_less() {
         assert_eq!(row(&out, DOMINIONS, "pool")[4], used, "{hold}");
     }
     let out = replayed("cut", &policy("max_hold_ms: 50"), log);
-    assert!(out.contains("1 responses broke off"), "{out}");
+    assert!(out.contains("responses cut off at max_hold_ms: 1"), "{out}");
     assert_eq!(row(&out, DOMINIONS, "pool")[4], "100.0 %");
     assert!(out.contains("over the 0.1 s"), "{out}");
 }

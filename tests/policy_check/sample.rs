@@ -74,7 +74,7 @@ fn the_sample_shows_shares_rejections_and_a_warning() {
         assert!(out.contains(code), "no {code} in\n{out}");
     }
     let percent = |class, column: usize| {
-        let row = row(&out, "What came of it, by class", class);
+        let row = row(&out, "What happened, by class", class);
         row[column].trim_end_matches(" %").parse::<f64>().unwrap()
     };
     for class in ["premium-short", "premium-long", "regular-short"] {

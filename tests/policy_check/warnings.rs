@@ -39,7 +39,7 @@ policy_classes:
 
 #[test]
 fn a_plain_policy_has_none() {
-    assert_warnings("plain", "{}", "8192", &["dominions: there are none"]);
+    assert_warnings("plain", "{}", "8192", &["dominions: none are defined"]);
     let policy = with_class("prefill_busy_threshold: 8000", ONE_SLOT);
     assert_warnings("plain-classes", &policy, "2000", &["nothing"]);
 }
@@ -52,7 +52,7 @@ fn quanta_far_from_the_largest_request() {
         "1000",
         &[
             "policy_classes[0].quantum: is 9 times the largest request",
-            "policy_classes[3].quantum: is far below the largest request, which takes 67 rounds",
+            "policy_classes[3].quantum: is far below the largest request, which needs 67 rounds",
         ],
     );
     // With nobody beside it there are no turns.
@@ -66,7 +66,7 @@ fn thresholds_below_a_typical_request() {
         &with_class("prefill_busy_threshold: 1499", ONE_SLOT),
         "2000",
         &[
-            "policy_classes[1].prefill_busy_threshold: is 1499 tokens, and a typical request of the class \
+            "policy_classes[1].prefill_busy_threshold: is 1499 tokens, but a typical request of the class \
            has 1500 (the middle of its range)",
         ],
     );
@@ -115,7 +115,7 @@ fn classes_and_policies_that_nobody_reaches() {
         "reach",
         &with_class("", ONE_SLOT),
         "999",
-        &["policy_classes[1]: no request reaches it: its bucket begins at 1000"],
+        &["policy_classes[1]: no request reaches this class: its bucket starts at 1000"],
     );
     let models = "models: {a.b: {default_policy_family: f, uncached_isl_buckets: [{min_tokens: 0, bucket: x}], \
                   policy_classes: [{name: c, policy_family: f, cache_bucket: x, quantum: 1000}]}}\n";
@@ -124,7 +124,7 @@ fn classes_and_policies_that_nobody_reaches() {
         "model",
         &with_class("", &format!("{ONE_SLOT}{models}{endpoints}")),
         "2000",
-        &["models.\"a.b\": no worker serves the model"],
+        &["models.\"a.b\": no worker serves this model"],
     );
     assert_warnings(
         "model-without-workers",
@@ -145,10 +145,10 @@ fn dominions_that_cannot_do_what_they_say() {
         ),
         "1000",
         &[
-            "dominions[1]: no worker is bound to it",
-            "dominions[1].max_concurrency: is absent, and no class has a busy threshold",
-            "default_dominion: is absent",
-            "endpoints[1].dominion: is absent: its requests take no slot",
+            "dominions[1]: no worker is bound to this dominion",
+            "dominions[1].max_concurrency: is not set, and no class has a busy threshold",
+            "default_dominion: is not set",
+            "endpoints[1].dominion: is not set: requests to this worker take no slot",
         ],
     );
     assert_warnings(
@@ -179,7 +179,7 @@ fn dominions_that_cannot_do_what_they_say() {
         &policy(21),
         "1000",
         &[
-            "dominions[0].max_queue: is 21, which is never reached: the limits of the classes let 20 wait",
+            "dominions[0].max_queue: is 21, which is never reached: the limits of the classes let only 20 requests wait",
         ],
     );
     assert_warnings("limits-reached", &policy(20), "1000", &["nothing"]);
@@ -188,8 +188,8 @@ fn dominions_that_cannot_do_what_they_say() {
         &policy(19),
         "1000",
         &[
-            "policy_classes[0].request_queue_limit_per_worker: lets 20 wait, which is never reached: \
-             max_queue lets 19 of all classes wait",
+            "policy_classes[0].request_queue_limit_per_worker: lets 20 requests wait, which is never reached: \
+             max_queue lets only 19 wait over all classes",
         ],
     );
     let per_client = |limit| {
@@ -203,7 +203,7 @@ fn dominions_that_cannot_do_what_they_say() {
         &per_client(20),
         "1000",
         &[
-            "dominions[0].max_queue_per_client: is 20, which is never reached: max_queue lets 20 of all clients wait",
+            "dominions[0].max_queue_per_client: is 20, which never turns anyone away: max_queue lets only 20 requests wait over all clients",
         ],
     );
     assert_warnings("clients-reached", &per_client(19), "1000", &["nothing"]);
@@ -225,11 +225,11 @@ endpoints:
         &policy,
         "1000",
         &[
-            "endpoints[0].api_key: has a `$` before a name",
-            "endpoints[0].base_url: has a `$` before a name",
-            "endpoints[0].models: has a `${` in it",
-            "endpoints[0].protocol: has a `${` in it",
-            "endpoints[2].api_key: begins or ends with white space",
+            "endpoints[0].api_key: contains a `$` before a name",
+            "endpoints[0].base_url: contains a `$` before a name",
+            "endpoints[0].models: contains a `${`",
+            "endpoints[0].protocol: contains a `${`",
+            "endpoints[2].api_key: begins or ends with whitespace",
         ],
     );
     let out = report("variables-hidden", &policy, &[]);

@@ -6,8 +6,8 @@ pub(super) const USAGE: &str = "\
 usage: policy_check POLICY [--requests LOG] [--max-cost TOKENS]
 
   POLICY               the policy, a YAML file
-  --requests LOG       replay these requests, one JSON object to a line
-  --max-cost TOKENS    the largest uncached input of a request
+  --requests LOG       replay these requests, one JSON object per line
+  --max-cost TOKENS    how many uncached tokens the largest request has
 ";
 
 /// What was asked for.
@@ -31,12 +31,16 @@ impl Args {
                 "--requests" => requests = Some(value()?.into()),
                 "--max-cost" => {
                     let tokens = value()?.parse().ok().filter(|&tokens| tokens > 0);
-                    max_cost = Some(tokens.ok_or("--max-cost is a number of tokens, from 1 on")?);
+                    max_cost = Some(
+                        tokens.ok_or("--max-cost must be a whole number of tokens, at least 1")?,
+                    );
                 }
                 option if option.starts_with('-') => {
-                    return Err(format!("there is no {option}\n\n{USAGE}"));
+                    return Err(format!("unknown option {option}\n\n{USAGE}"));
                 }
-                _ if policy.is_some() => return Err(format!("{arg} is one too many\n\n{USAGE}")),
+                _ if policy.is_some() => {
+                    return Err(format!("unexpected argument {arg}\n\n{USAGE}"));
+                }
                 _ => policy = Some(arg.into()),
             }
         }

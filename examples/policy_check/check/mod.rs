@@ -83,11 +83,11 @@ struct MaxCost {
 impl MaxCost {
     fn choose(config: &PolicyConfig, said: Option<u64>, log: Option<&[Entry]>) -> Self {
         if let Some(tokens) = said {
-            let why = "as --max-cost says";
+            let why = "set by --max-cost";
             return Self { tokens, why };
         }
         if let Some(tokens) = log.and_then(|log| log.iter().map(Entry::cost).max()) {
-            let why = "the largest of the log";
+            let why = "the largest in the log";
             return Self { tokens, why };
         }
         let buckets = config.profiles().flat_map(|profile| profile.buckets());
@@ -95,11 +95,11 @@ impl MaxCost {
             // The last bucket has no end; assume that it is as long as all before it together.
             Some(floor @ 1..) => Self {
                 tokens: floor.saturating_mul(2),
-                why: "twice the beginning of the last bucket; --max-cost says otherwise",
+                why: "twice the start of the last bucket; change it with --max-cost",
             },
             _ => Self {
                 tokens: DEFAULT_MAX_COST,
-                why: "a guess; --max-cost says otherwise",
+                why: "a guess; change it with --max-cost",
             },
         }
     }

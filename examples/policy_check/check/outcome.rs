@@ -13,9 +13,9 @@ use super::{
 };
 
 pub(super) fn print(out: &mut String, config: &PolicyConfig, ledger: &Ledger) {
-    heading(out, "What came of it, by class");
+    heading(out, "What happened, by class");
     print_classes(out, config, ledger);
-    heading(out, "What came of it, by dominion");
+    heading(out, "What happened, by dominion");
     print_dominions(out, config, ledger);
 }
 
@@ -61,10 +61,10 @@ fn print_classes(out: &mut String, config: &PolicyConfig, ledger: &Ledger) {
     line(out, &table);
     line(
         out,
-        "  promised, share: of the tokens that were served while the class waited beside others. They agree\n  \
-         where it waits for long. A class gets more if it is emptied each time it is served, and less\n  \
-         where no worker would take its requests.\n  \
-         longest: the most that waited at a time. p50 to max: the wait of those that were served, in seconds.",
+        "  promised, share: of the tokens that were served while both the class and others waited. They agree\n  \
+         if the class waits for long. It gets more if it is emptied each time it is served, and less if\n  \
+         no worker could take its requests.\n  \
+         longest: the most requests that waited at once. p50 to max: how long served requests waited, in seconds.",
     );
     let classes: Vec<_> = config.classes().collect();
     for ((class, code), count) in codes {
@@ -75,7 +75,7 @@ fn print_classes(out: &mut String, config: &PolicyConfig, ledger: &Ledger) {
     if cut > 0 {
         line(
             out,
-            format_args!("  {cut} responses broke off, at their max_hold_ms"),
+            format_args!("  responses cut off at max_hold_ms: {cut}"),
         );
     }
     if config
@@ -84,7 +84,7 @@ fn print_classes(out: &mut String, config: &PolicyConfig, ledger: &Ledger) {
     {
         line(
             out,
-            "  The log knows no output: no class was charged for it.",
+            "  The log has no output tokens, so no class was charged for any.",
         );
     }
 }
@@ -129,7 +129,7 @@ fn print_dominions(out: &mut String, config: &PolicyConfig, ledger: &Ledger) {
     line(
         out,
         format_args!(
-            "  in use: slots taken on average, over the {span:.1} s from the first arrival to the last end."
+            "  in use: the average number of slots taken, over the {span:.1} s from the first arrival to the last end."
         ),
     );
 }

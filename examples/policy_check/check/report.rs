@@ -35,7 +35,7 @@ fn print_matrix(out: &mut String, config: &PolicyConfig, profile: ProfileView<'_
     }
     let default = profile.default_family();
     let Some(default) = default else {
-        return line(out, "  one class for everybody: default\n");
+        return line(out, "  one class for all requests: default\n");
     };
     let mut table = Table::new(4, ["family", "uncached tokens", "bucket", "class"]);
     for family in profile.families() {
@@ -62,7 +62,10 @@ fn print_matrix(out: &mut String, config: &PolicyConfig, profile: ProfileView<'_
         .map(ClassView::name)
         .collect();
     if !explicit.is_empty() {
-        line(out, format_args!("  by name: {}\n", explicit.join(", ")));
+        line(
+            out,
+            format_args!("  explicit classes, by name: {}\n", explicit.join(", ")),
+        );
     }
 }
 
@@ -111,11 +114,11 @@ fn print_promises<'a>(
     line(
         out,
         format_args!(
-            "  The largest request is taken to have {tokens} uncached tokens ({why}).\n  \
-             share: the least part of a dominion's tokens, while all classes wait there that can.\n  \
-             passed by: the most tokens of the other classes that are served before the smallest and \
-             the largest request\n  of the class, once it is next in it and a worker may take it: the \
-             sum over the others of\n  ceil(cost / quantum) · their quantum + their largest cost - 1."
+            "  The largest request is assumed to have {tokens} uncached tokens ({why}).\n  \
+             share: the least share of a dominion's tokens, while every class that can wait there does.\n  \
+             passed by: how many tokens of other classes can be served before the smallest or largest \
+             request of\n  the class, once it is the head of its class and a worker may take it: the sum \
+             over the other classes\n  of ceil(cost / quantum) · their quantum + their largest cost - 1."
         ),
     );
     if config
@@ -124,7 +127,7 @@ fn print_promises<'a>(
     {
         line(
             out,
-            "  Output is charged too, afterwards: then shares are of both, and a class may wait longer.",
+            "  Output tokens are charged too, afterwards: shares then cover both, and a class may wait longer.",
         );
     }
 }
@@ -176,8 +179,8 @@ fn print_queues(out: &mut String, config: &PolicyConfig, rings: &Rings<'_>) {
     line(
         out,
         format_args!(
-            "  entries: {WAITER_BYTES} bytes of the layer's own for each that waits; the request comes on top.\n  \
-             bodies: what is read ahead of them, {} each and {} in all.",
+            "  entries: {WAITER_BYTES} bytes per waiting request for the layer itself; the request comes on top.\n  \
+             bodies: how much of the requests' bodies is read ahead, at most {} each and {} in all.",
             bytes(each),
             bytes(all)
         ),

@@ -80,15 +80,15 @@ impl Found<'_> {
             // A class that competes with none has nothing to share.
         } else if quantum / BURSTY > max_cost {
             let message = format!(
-                "is {} times the largest request: so many go in a row before another class does",
+                "is {} times the largest request: that many can go in a row before another class gets a turn",
                 quantum / max_cost
             );
             self.warn(path(), message);
         } else if quantum.saturating_mul(MANY_ROUNDS) < max_cost {
             let rounds = max_cost.div_ceil(quantum);
             let message = format!(
-                "is far below the largest request, which takes {rounds} rounds to earn. That is harmless: \
-                 rounds are credited at once, and the shares are the same"
+                "is far below the largest request, which needs {rounds} rounds of credit. This is harmless: \
+                 all rounds are credited at once, and the shares stay the same"
             );
             self.warn(path(), message);
         }
@@ -103,8 +103,8 @@ impl Found<'_> {
         };
         let alone = |limit: &str| {
             format!(
-                "is {limit} tokens, and a typical request of the class has {typical} ({what}): it makes its \
-                 worker busy by itself, so that such requests have their prefill one at a time"
+                "is {limit} tokens, but a typical request of the class has {typical} ({what}): a single one makes its \
+                 worker busy, so such requests are prefilled one at a time"
             )
         };
         if let Some(limit) = class.prefill_busy_threshold() {
@@ -121,7 +121,7 @@ impl Found<'_> {
         let batches = workers.filter_map(|worker| worker.max_num_batched_tokens());
         match batches.min() {
             None => {
-                let message = "has no effect: no worker says its max_num_batched_tokens";
+                let message = "has no effect: no worker has a max_num_batched_tokens";
                 self.warn(path, message.to_owned());
             }
             Some(batch) => {
@@ -140,8 +140,8 @@ impl Found<'_> {
         };
         if bucket.min_tokens() > self.max_cost {
             let message = format!(
-                "no request reaches it: its bucket begins at {} uncached tokens, and the largest request \
-                 has {}",
+                "no request reaches this class: its bucket starts at {} uncached tokens, but the largest request \
+                 has only {}",
                 bucket.min_tokens(),
                 self.max_cost
             );
@@ -165,7 +165,8 @@ impl Found<'_> {
         }
         if let Some((limit, max_queue)) = most {
             let message = format!(
-                "lets {limit} wait, which is never reached: max_queue lets {max_queue} of all classes wait"
+                "lets {limit} requests wait, which is never reached: max_queue lets only {max_queue} wait over all \
+                 classes"
             );
             let path = format!("{}.request_queue_limit_per_worker", class.path());
             self.warn(path, message);
@@ -180,8 +181,8 @@ impl Found<'_> {
         for profile in self.config.profiles() {
             let served = |model| self.config.models().any(|served| served == model);
             if profile.model().is_some_and(|model| !served(model)) {
-                let message = "no worker serves the model: its requests go where others go by default, to \
-                               any worker there";
+                let message = "no worker serves this model: its requests go wherever requests go by default, \
+                               to any worker there";
                 self.warn(profile.path(), message.to_owned());
             }
         }
@@ -191,20 +192,20 @@ impl Found<'_> {
         let path = dominion.path();
         let others = self.config.workers().len() > 0;
         if others && dominion.workers().next().is_none() {
-            let message =
-                "no worker is bound to it, though others have some: its requests name none";
+            let message = "no worker is bound to this dominion, although the policy has workers: requests are admitted \
+                 here without one";
             self.warn(path.clone(), message.to_owned());
         }
         if !dominion.enforce() {
-            let message =
-                "is false: what its limits would do is counted, and nobody waits or is turned away";
+            let message = "is false: what the limits would do is only counted, and no request waits or is turned away";
             return self.warn(format!("{path}.enforce"), message.to_owned());
         }
         let max_queue = dominion.max_queue();
         let per_client = dominion.max_queue_per_client();
         if let Some(per_client) = per_client.filter(|&per_client| per_client >= max_queue) {
             let message = format!(
-                "is {per_client}, which is never reached: max_queue lets {max_queue} of all clients wait"
+                "is {per_client}, which never turns anyone away: max_queue lets only {max_queue} requests wait over \
+                 all clients"
             );
             self.warn(format!("{path}.max_queue_per_client"), message);
         }
@@ -212,12 +213,13 @@ impl Found<'_> {
         let slots = dominion.max_concurrency();
         let thresholds = ring.classes.iter().any(|class| has_threshold(*class));
         if slots.is_none() && !thresholds {
-            let message = "is absent, and no class has a busy threshold: nobody ever waits there";
+            let message =
+                "is not set, and no class has a busy threshold: no request ever waits here";
             self.warn(format!("{path}.max_concurrency"), message.to_owned());
         } else if let Some(room) = ring.class_limits(self.config).filter(|_| waits) {
             if room < max_queue as u128 {
                 let message = format!(
-                    "is {max_queue}, which is never reached: the limits of the classes let {room} wait"
+                    "is {max_queue}, which is never reached: the limits of the classes let only {room} requests wait"
                 );
                 self.warn(format!("{path}.max_queue"), message);
             }
@@ -227,12 +229,13 @@ impl Found<'_> {
     /// What takes no slot.
     fn unlimited(&mut self) {
         if self.config.dominions().len() == 0 {
-            let message = "there are none: nothing limits how many requests run at a time";
+            let message = "none are defined: nothing limits how many requests run at a time";
             return self.warn("dominions".to_owned(), message.to_owned());
         }
         for worker in self.config.workers() {
             if worker.dominion().is_none() {
-                let message = "is absent: its requests take no slot and are not limited";
+                let message =
+                    "is not set: requests to this worker take no slot and are not limited";
                 self.warn(format!("{}.dominion", worker.path()), message.to_owned());
             }
         }
@@ -241,11 +244,11 @@ impl Found<'_> {
     /// What looks like a variable but is not, and values with white space at an end. The value may be a key,
     /// so it is not shown.
     fn variables(&mut self) {
-        const BARE: &str = "has a `$` before a name, which is text: a variable is written ${NAME}";
-        const ELSEWHERE: &str =
-            "has a `${` in it, which is text: variables are replaced in api_key and base_url only";
+        const BARE: &str =
+            "contains a `$` before a name, which is not replaced: write a variable as ${NAME}";
+        const ELSEWHERE: &str = "contains a `${`, which is not replaced: variables are replaced only in api_key and base_url";
         const BLANK: &str =
-            "begins or ends with white space, as a variable may that was read of a file";
+            "begins or ends with whitespace, perhaps from a variable that was read from a file";
         // Only a key that is nothing but a `$` and a name: others may well contain a `$`.
         let is_bare = |key: &str| key.strip_prefix('$').is_some_and(is_variable);
         let begins_name = |part: &str| part.starts_with(|char: char| char.is_ascii_alphabetic());
@@ -281,8 +284,9 @@ impl Found<'_> {
 
     fn default_dominion(&mut self) {
         if self.config.dominions().len() > 1 && self.config.default_dominion().is_none() {
-            let message = "is absent, and there are several dominions: a request that names no model and no \
-                           worker is in none of them, and not limited, unless its route is bound to one";
+            let message = "is not set, although there are several dominions: a request without a model and a \
+                           worker belongs to none of them and is not limited, unless its route is bound \
+                           to one";
             self.warn("default_dominion".to_owned(), message.to_owned());
         }
     }

@@ -14,7 +14,7 @@ pub(super) fn refused(text: &str) -> Option<(usize, &'static str)> {
         let kind = Line::of(line);
         stage = match (stage, kind) {
             (Stage::Before, Line::Text) if line.starts_with("%TAG") => {
-                return Some((start, "a policy knows no tags, and no `%TAG` directive"));
+                return Some((start, "tags and `%TAG` directives are not supported"));
             }
             (Stage::Before, Line::Text) if line.starts_with('%') => Stage::Before,
             (Stage::Before, Line::Begin | Line::Text) => Stage::Within,
@@ -22,7 +22,7 @@ pub(super) fn refused(text: &str) -> Option<(usize, &'static str)> {
             (Stage::Within, Line::Begin) | (Stage::After, Line::Begin | Line::Text) => {
                 return Some((
                     start,
-                    "a second document begins here; a policy is one document",
+                    "a second document begins here; a policy must be a single document",
                 ));
             }
             (stage, _) => stage,

@@ -75,7 +75,7 @@ fn reworded(message: &str) -> String {
     let text = message.strip_prefix("invalid type: string \"");
     if let Some((text, expected)) = text.and_then(|rest| rest.rsplit_once("\", expected ")) {
         let hint = if text.contains(':') {
-            "; a space belongs between the `:` of a key and its value"
+            "; the `:` after a key must be followed by a space"
         } else {
             ""
         };
@@ -83,24 +83,24 @@ fn reworded(message: &str) -> String {
     }
     let says = |gist| message.contains(gist);
     let hint = if says("expected ',' or '}'") || says("expected ',' or ']'") {
-        "; is a bracket left open? Between brackets, a text with any of , [ ] { } in it, such as ${NAME}, needs quotes"
+        "; is a bracket left open? Inside brackets, text that contains any of , [ ] { }, such as ${NAME}, needs quotes"
     } else if says("cannot start any token") {
-        "; YAML is indented with spaces, not tabs, and a text that begins with @, ` or % needs quotes"
+        "; YAML is indented with spaces, not tabs, and text that begins with @, ` or % needs quotes"
     } else if says("expected key")
         || says("expected '-' indicator")
         || says("expected ':'")
         || says("mapping values are not allowed")
     {
-        "; is the line indented as those around it are, a key's `:` followed by a space, and a text \
-         with `: ` in it in quotes?"
+        "; is the line indented like those around it, the `:` after a key followed by a space, and text \
+         that contains `: ` in quotes?"
     } else if says("expected a sequence") {
-        "; each element of a list begins with `- `, or all stand in one [..]"
+        "; each element of a list begins with `- `, or the whole list is written in [..]"
     } else {
         ""
     };
     let message = match message {
         "repetition limit exceeded" => {
-            "the aliases (`*name`) expand to more than a policy may hold".to_owned()
+            "the aliases (`*name`) expand to more than a policy may contain".to_owned()
         }
         message => names::cut_to(message, 512)
             .replace("unit value", "null")

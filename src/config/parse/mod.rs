@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str) -> Result<(Option<RawPolicy>, Vec<Steps>), Confi
     let refuse = |at, why: &str| Err(refused(text.as_bytes(), at, why));
     if let Some((at, control)) = text.char_indices().find(|(_, char)| is_foreign(*char)) {
         let why = format!(
-            "the character U+{:04X} cannot stand in YAML",
+            "the character U+{:04X} is not allowed in YAML",
             u32::from(control)
         );
         return refuse(at, &why);
@@ -50,7 +50,10 @@ pub(super) fn parse(text: &str) -> Result<(Option<RawPolicy>, Vec<Steps>), Confi
         return refuse(at, why);
     }
     if let Some(at) = nesting::too_deep(text, MAX_DEPTH) {
-        return refuse(at, &format!("brackets nest more than {MAX_DEPTH} deep"));
+        return refuse(
+            at,
+            &format!("brackets are nested more than {MAX_DEPTH} deep"),
+        );
     }
 
     let walk = Walk::new(MAX_EXPANDED);
@@ -61,7 +64,7 @@ pub(super) fn parse(text: &str) -> Result<(Option<RawPolicy>, Vec<Steps>), Confi
                 let mut message = refusal.message;
                 let other = refusal.other;
                 if let Some(other) = other.and_then(|it| Locator::new(text).locate(&it)) {
-                    message.push_str(&format!(", the other is on line {}", other.line));
+                    message.push_str(&format!(" (the other is on line {})", other.line));
                 }
                 ConfigMistake::new(refusal.path, message, place)
             }
@@ -76,17 +79,16 @@ pub(super) fn parse(text: &str) -> Result<(Option<RawPolicy>, Vec<Steps>), Confi
 fn unmarked(text: &str) -> Option<ConfigMistake> {
     let place = locate::second_document(text)?;
     let message = if text.lines().any(|line| line.starts_with("[[")) {
-        "the text is not YAML; is it TOML, which another deserializer reads?"
+        "the text is not YAML; if it is TOML, load it through a TOML deserializer"
     } else {
-        "the document has ended before this line; it goes on as long as its lines are indented as \
-         far as the first"
+        "the document ends before this line; are all its outermost lines indented alike?"
     };
     Some(ConfigMistake::new("", message, Some(place)))
 }
 
 /// The mistake of a text longer than [`MAX_BYTES`].
 pub(super) fn too_long() -> ConfigMistake {
-    let message = format!("is longer than {MAX_BYTES} bytes, the most that a policy may be");
+    let message = format!("the policy is longer than {MAX_BYTES} bytes, which is the maximum");
     ConfigMistake::new("", message, None)
 }
 

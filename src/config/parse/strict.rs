@@ -89,7 +89,8 @@ impl Walk {
             }
             None => Err(self.refuse(
                 path,
-                "the aliases (`*name`) up to here expand to more than a policy may hold".to_owned(),
+                "the aliases (`*name`) up to here expand to more than a policy may contain"
+                    .to_owned(),
             )),
         }
     }
@@ -115,7 +116,7 @@ impl Value<'_> {
     fn nested<E: de::Error>(self) -> Result<usize, E> {
         self.walk.spend(self.path, 1)?;
         if self.depth == MAX_DEPTH {
-            let message = format!("collections nest more than {MAX_DEPTH} deep");
+            let message = format!("collections are nested more than {MAX_DEPTH} deep");
             return Err(self.walk.refuse(self.path, message));
         }
         Ok(self.depth + 1)
@@ -215,7 +216,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     // YAML tags are deserialized as enums.
     fn visit_enum<A: EnumAccess<'de>>(self, _: A) -> Result<(), A::Error> {
-        let message = "a policy knows no tags (`!name`); write the value itself";
+        let message = "tags (`!name`) are not supported; write the value without one";
         Err(self.walk.refuse(self.path, message.to_owned()))
     }
 }
@@ -253,7 +254,8 @@ impl<'de> Visitor<'de> for Key<'_> {
         walk.spend(path, key.len().saturating_add(1))?;
         let key = Arc::<str>::from(key);
         if &*key == "<<" {
-            let message = "a policy knows no merge keys (`<<`); write the keys themselves";
+            let message =
+                "merge keys (`<<`) are not supported; write out the keys that it would add";
             return Err(walk.refuse(path.entry(&key), message.to_owned()));
         }
         if !self.seen.insert(Arc::clone(&key)) {
@@ -266,8 +268,9 @@ impl<'de> Visitor<'de> for Key<'_> {
         }
         if let (Path::Root, Some(other)) = (path, keys::other_name(&key)) {
             if self.seen.contains(other) {
-                let message =
-                    format!("is another name for {other}, which is there too; keep one of them");
+                let message = format!(
+                    "is another name for {other}, which is also given; keep only one of them"
+                );
                 let (path, other) = (path.entry(&key), path.key(other));
                 return Err(walk.refuse_beside(path, Some(other), message));
             }

@@ -22,7 +22,7 @@ impl Buckets {
         let raw = found.require_some(
             list,
             raw,
-            "a policy needs a bucket that starts at 0, \
+            "a policy needs at least one bucket, the first of which starts at 0, \
              such as [{min_tokens: 0, bucket: all}]",
         );
         let mut floors = Vec::with_capacity(raw.len());
@@ -57,7 +57,7 @@ fn floor(
     if floor.is_none() {
         found.report(
             path,
-            "is missing; a bucket begins at a number of uncached tokens",
+            "is missing; a bucket needs the number of uncached tokens at which it starts",
         );
     }
     let Some(floor) = numbers::count(found, path, floor) else {
@@ -67,11 +67,12 @@ fn floor(
         None if floor > 0 => {
             found.report(
                 path,
-                format!("is {floor}; the first bucket should start at 0"),
+                format!("is {floor}; the first bucket must start at 0"),
             );
         }
         Some(previous) if floor <= previous => {
-            let message = format!("is {floor}; it should rise, above the {previous} before it");
+            let message =
+                format!("is {floor}; must be greater than the {previous} of the bucket before it");
             found.report(path, message);
         }
         _ => {}

@@ -17,7 +17,8 @@ pub(super) fn resolve(
     mut raw: RawClass,
 ) -> PolicyClass {
     if raw.quantum.is_none() {
-        let message = "is missing; a class needs its share, in uncached tokens a round";
+        let message =
+            "is missing; every class needs a quantum, its share in uncached tokens per round";
         found.report(path.key("quantum"), message);
     }
     PolicyClass {
@@ -56,7 +57,7 @@ pub(super) fn resolve(
             path.key("output_token_weight"),
             raw.output_token_weight,
             |weight| weight >= 0.0,
-            "a finite number of 0 or more, in input tokens for an output token",
+            "a finite number of at least 0, in input tokens per output token",
         )
         .unwrap_or(0.0),
     }
@@ -78,11 +79,7 @@ pub(super) fn one_of<T: Copy + Default>(
             .iter()
             .map(|(word, _)| format!("\"{word}\""))
             .collect();
-        let message = format!(
-            "is {}; it should be {}",
-            names::quote(word),
-            words.join(" or ")
-        );
+        let message = format!("is {}; must be {}", names::quote(word), words.join(" or "));
         found.report(path, message);
         T::default()
     })
@@ -95,7 +92,7 @@ fn busy(found: &mut Findings, path: Path<'_>, raw: &mut RawClass) -> BusyThresho
         found.report(
             path.key("busy_worker_ratio"),
             "has no effect: no worker is ever busy without a prefill_busy_threshold or \
-             prefill_busy_threshold_frac",
+             prefill_busy_threshold_frac; set one of these",
         );
     }
     BusyThreshold {
@@ -105,14 +102,14 @@ fn busy(found: &mut Findings, path: Path<'_>, raw: &mut RawClass) -> BusyThresho
             path.key("prefill_busy_threshold_frac"),
             fraction,
             |fraction| fraction >= 0.0,
-            "a finite number of 0 or more, a multiple of max_num_batched_tokens",
+            "a finite number of at least 0, as a multiple of max_num_batched_tokens",
         ),
         ratio: numbers::number(
             found,
             path.key("busy_worker_ratio"),
             raw.busy_worker_ratio.take(),
             |ratio| ratio > 0.0 && ratio <= 1.0,
-            "above 0 and at most 1, a share of the workers",
+            "above 0 and at most 1, as a share of the workers",
         ),
     }
 }

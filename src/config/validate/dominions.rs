@@ -57,8 +57,8 @@ pub(super) fn check_queues(found: &mut Findings, dominions: usize, classes: usiz
         found.report(
             Path::Root.key("dominions"),
             format!(
-                "there are {dominions}, each with a queue for each of {classes} classes; there may be \
-                 {MAX_QUEUES} queues in all"
+                "{dominions} dominions, each with a queue for each of {classes} classes, are too many; a \
+                 policy may have at most {MAX_QUEUES} queues"
             ),
         );
     }
@@ -89,13 +89,13 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
             let other = names::quote(other);
             found.report(
                 path.key("kind"),
-                format!("is {other}; it should be \"remote\" or \"local\""),
+                format!("is {other}; must be \"remote\" or \"local\""),
             );
             None
         }
     };
     if kind == Some(Kind::Remote) && raw.vram_gb.is_some() {
-        let message = "is for a dominion of `kind: local`; this one is remote";
+        let message = "is allowed only in a dominion with `kind: local`; this one is remote";
         found.report(path.key("vram_gb"), message);
     }
     let policy = path.key("policy");
@@ -114,7 +114,7 @@ fn entry(found: &mut Findings, path: Path<'_>, id: Arc<str>, raw: RawDominion) -
     let enforce = numbers::flag(found, path.key("enforce"), raw.enforce);
     let fair_scheduling = numbers::flag(found, path.key("fair_scheduling"), raw.fair_scheduling);
     if fair_scheduling == Some(false) {
-        let message = "has no effect: clients are not told apart with `fair_scheduling: false`";
+        let message = "has no effect: `fair_scheduling: false` does not distinguish clients";
         for (key, is_set) in [
             ("fair_unit", raw.fair_unit.is_some()),
             ("max_queue_per_client", raw.max_queue_per_client.is_some()),

@@ -53,7 +53,7 @@ impl Findings {
             self.report(path, "is empty");
         } else if !names::is_name(name) {
             let mut message = format!(
-                "{} is no name; names are made of [A-Za-z0-9_.-]",
+                "{} is not a valid name; a name may contain only the characters [A-Za-z0-9_.-]",
                 names::quote(name)
             );
             if name.contains("${") {

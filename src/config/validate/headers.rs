@@ -51,14 +51,14 @@ impl Fields<'_> {
             Some(name) => match HeaderName::from_bytes(name.as_bytes()) {
                 Ok(header) => header,
                 Err(_) => {
-                    let message = format!("{} is no header name", names::quote(&name));
+                    let message = format!("{} is not a valid header name", names::quote(&name));
                     self.found.report(headers.key(field), message);
                     return None;
                 }
             },
         };
         if let Some(other) = self.first_of_header.get(&header) {
-            let message = format!("the header {header} is already read for");
+            let message = format!("the header {header} is already used for");
             self.found
                 .clash(headers.key(field), headers.key(other), message);
         } else {

@@ -60,11 +60,11 @@ impl<'a> Matrix<'a> {
             row.unclear = true;
             // Without any buckets every class would be wrong, and the missing buckets are reported already.
             if !buckets.names.is_empty() {
-                let there_are = buckets.listed();
+                let defined = buckets.listed();
                 let name = names::quote(name);
                 found.report(
                     path,
-                    format!("there is no bucket {name}; there are: {there_are}"),
+                    format!("there is no bucket {name}; the policy defines {defined}"),
                 );
             }
             return;
@@ -109,14 +109,14 @@ impl<'a> Matrix<'a> {
             return;
         }
         let families = self.families.iter().map(|row| row.name.as_str());
-        let there_are = names::list(self.families.len(), families);
+        let defined = names::list(self.families.len(), families);
         let mut message = format!(
-            "there is no family {}; there are: {there_are}",
+            "there is no family {}; the policy defines {defined}",
             names::quote(name)
         );
         if self.families.is_empty() {
             // A common slip is to name a class, which does not make a family.
-            message.push_str("; a class is of a family by its policy_family and its cache_bucket");
+            message.push_str(": a class belongs to a family by its policy_family and cache_bucket, not by its name");
         }
         found.report(path, message);
     }
@@ -134,8 +134,9 @@ impl<'a> Matrix<'a> {
                 (counts && !row.cells.contains_key(&bucket)).then_some(name.as_str())
             });
             let message = format!(
-                "the family {} has no class for the bucket {}; it needs one for each bucket",
+                "the family {} has no class for the {} {}; it needs one for each bucket",
                 names::quote(&row.name),
+                if missing == 1 { "bucket" } else { "buckets" },
                 names::list(missing, without)
             );
             found.report(self.list.index(row.first).key("policy_family"), message);

@@ -76,9 +76,9 @@ pub(super) fn policy(
     let default_dominion = raw.default_dominion.and_then(|id| {
         let known = dominions.by_id.get(&id).copied();
         if known.is_none() {
-            let there_are = dominions.listed();
+            let defined = dominions.listed();
             let message = format!(
-                "there is no dominion {}; there are: {there_are}",
+                "there is no dominion {}; the policy defines {defined}",
                 names::quote(&id)
             );
             found.report(root.key("default_dominion"), message);

@@ -64,8 +64,8 @@ fn in_range(found: &mut Findings, path: Path<'_>, Whole(value): Whole, least: u6
         }
         other => other.to_string(),
     };
-    let should = format!("is {what}; it should be a whole number of {least} or more");
-    report(found, path, should, &value);
+    let message = format!("is {what}; must be a whole number of at least {least}");
+    report(found, path, message, &value);
     None
 }
 
@@ -83,12 +83,7 @@ pub(super) fn number(
     if held.is_none() {
         // Unlike for whole numbers, a decimal point makes no difference here.
         let shown = number.map_or_else(|| value.to_string(), |number| number.to_string());
-        report(
-            found,
-            path,
-            format!("is {shown}; it should be {should}"),
-            &value,
-        );
+        report(found, path, format!("is {shown}; must be {should}"), &value);
     }
     held
 }
@@ -109,7 +104,7 @@ pub(super) fn flag(found: &mut Findings, path: Path<'_>, value: Option<Flag>) ->
     if let Scalar::Flag(value) = value {
         return Some(value);
     }
-    found.report(path, format!("is {value}; it should be true or false"));
+    found.report(path, format!("is {value}; must be true or false"));
     None
 }
 

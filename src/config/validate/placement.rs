@@ -86,7 +86,9 @@ impl Clash<'_> {
             None => "in no dominion".to_owned(),
         };
         let (model, here, there) = (names::quote(model), place(new), place(old));
-        let message = format!("the model {model} is served {here} here and {there} by");
+        let message = format!(
+            "the model {model} must be in a single dominion: it is served {here} here and {there} by"
+        );
         with_path(endpoints, new, |path| {
             with_path(endpoints, old, |other| found.clash(path, other, message));
         });

@@ -52,13 +52,17 @@ pub(super) fn resolve(
 ) -> Profile {
     let default_path = path.key("default_policy_family");
     if raw.default_policy_family.is_none() {
-        let message = "is missing; a policy needs a family for the requests that name none";
+        let message = "is missing; a policy needs a family for requests that name none";
         found.report(default_path, message);
     }
     let buckets_path = path.key("uncached_isl_buckets");
     let buckets = Buckets::resolve(found, buckets_path, raw.uncached_isl_buckets);
     let list = path.key("policy_classes");
-    let raw_classes = found.require_some(list, raw.policy_classes, "a policy needs a class");
+    let raw_classes = found.require_some(
+        list,
+        raw.policy_classes,
+        "a policy needs at least one class",
+    );
 
     let first = classes.len();
     let mut unique = Unique::at_key(list, "name");
@@ -85,7 +89,7 @@ pub(super) fn resolve(
     for (name, index) in &explicit {
         if let Some(family) = matrix.first_of(name) {
             let message = format!(
-                "an explicit class named {} would hide the family of that name, in",
+                "the explicit class {} would hide the family of the same name; rename one of them, see",
                 names::quote(name)
             );
             let family = list.index(family);

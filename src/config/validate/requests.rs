@@ -37,10 +37,7 @@ pub(super) fn statuses(
         let codes = Code::ALL.map(Code::as_str);
         if !codes.contains(&&*code) {
             let known = codes.map(names::quote).join(", ");
-            found.report(
-                path,
-                format!("there is no answer of that code; there are: {known}"),
-            );
+            found.report(path, format!("is an unknown code; the codes are {known}"));
             continue;
         }
         let Some(Whole(status)) = status else {
@@ -57,7 +54,7 @@ pub(super) fn statuses(
             }
             None => found.report(
                 path,
-                format!("is {status}; it should be a status from 400 to 599"),
+                format!("is {status}; must be a status from 400 to 599"),
             ),
         }
     }
@@ -81,8 +78,8 @@ pub(super) fn bypass(found: &mut Findings, raw: Option<Vec<Option<String>>>) -> 
             Some(method) => bypass.methods.push(method),
             None => {
                 let message = format!(
-                    "is {}; it should be the beginning of a path, such as /health, or a method, \
-                     such as OPTIONS",
+                    "is {}; must be a path prefix, such as /health, or a method in capitals, such as \
+                     OPTIONS",
                     names::quote(&entry)
                 );
                 found.report(list.index(index), message);

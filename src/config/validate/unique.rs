@@ -87,10 +87,7 @@ pub(super) fn models(
                     named.push((index, model));
                 }
             }
-            _ => found.report(
-                list.index(index),
-                "is empty; it should be the name of a model",
-            ),
+            _ => found.report(list.index(index), "is empty; must be the name of a model"),
         }
     }
     named

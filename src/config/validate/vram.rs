@@ -45,9 +45,10 @@ pub(super) fn check(
         let path = list.index(index);
         let path = path.key("models");
         if profile.models.is_none() {
-            check
-                .found
-                .report(path, "is missing; a profile lists the models that it loads");
+            check.found.report(
+                path,
+                "is missing; a profile must list the models that it loads",
+            );
         }
         let selected = check.select(path, profile.models.unwrap_or_default());
         let local = |&index: &usize| workers.list[workers.endpoints + index].id.to_string();
@@ -86,7 +87,7 @@ impl Check<'_> {
                 None => {
                     let local = list.iter().skip(*endpoints).map(|worker| &*worker.id);
                     let message = format!(
-                        "no worker serves the model {}; the local models are: {}",
+                        "no worker serves a model {}; local models: {}",
                         names::quote(&model),
                         names::list(list.len() - endpoints, local)
                     );
@@ -160,7 +161,7 @@ impl Check<'_> {
             None => String::new(),
         };
         let message = format!(
-            "is missing; the model {}{by} takes from the budget of the dominion {}",
+            "is missing; the model {}{by} counts toward the vram_gb of the dominion {}",
             names::quote(&self.workers.list[self.workers.endpoints + local].id),
             names::quote(&self.dominions.list[dominion].dominion.id)
         );

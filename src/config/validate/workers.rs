@@ -218,10 +218,10 @@ fn binding(
         return Binding::To(None);
     };
     let Some(&index) = dominions.by_id.get(id) else {
-        let (id, there_are) = (names::quote(id), dominions.listed());
+        let (id, defined) = (names::quote(id), dominions.listed());
         found.report(
             path,
-            format!("there is no dominion {id}; there are: {there_are}"),
+            format!("there is no dominion {id}; the policy defines {defined}"),
         );
         return Binding::Wrong;
     };
@@ -232,7 +232,7 @@ fn binding(
                 Kind::Local => "a local model",
             };
             let id = names::quote(id);
-            let message = format!("{what} needs a {kind} dominion, and {id} is {other}, in");
+            let message = format!("{what} needs a {kind} dominion, but {id} is {other}; see");
             let root = Path::Root;
             found.clash(path, root.key("dominions").index(index), message);
             Binding::Wrong

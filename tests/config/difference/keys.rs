@@ -327,7 +327,7 @@ fn every_key_that_changes_is_one_change() {
 fn known_keys(yaml: &str) -> Vec<String> {
     let error = refuse(yaml);
     let message = error.mistakes()[0].message();
-    let known = message.split_once("there are").unwrap().1;
+    let known = message.split_once("the keys here are").unwrap().1;
     known
         .split('`')
         .skip(1)

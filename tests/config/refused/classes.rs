@@ -5,7 +5,7 @@ use crate::{assert_mistakes, load, with_class};
 #[test]
 fn zeros_and_negatives_where_they_mean_nothing() {
     for value in ["0", "-1", "-9223372036854775809"] {
-        let gist = format!("is {value}; it should be a whole number of 1 or more");
+        let gist = format!("is {value}; must be a whole number of at least 1");
         assert_mistakes(
             &with_class(&format!("quantum: {value}")),
             &[("policy_classes[0].quantum", &gist)],
@@ -27,13 +27,13 @@ fn zeros_and_negatives_where_they_mean_nothing() {
             &with_class(&format!("quantum: 1, {key}: -1")),
             &[(
                 &format!("policy_classes[0].{key}"),
-                "is -1; it should be a whole number of 0 or more",
+                "is -1; must be a whole number of at least 0",
             )],
         );
     }
     assert_mistakes(
         "endpoints: [{id: a, max_num_batched_tokens: -1}]",
-        &[("endpoints[0].max_num_batched_tokens", "0 or more")],
+        &[("endpoints[0].max_num_batched_tokens", "at least 0")],
     );
 }
 
@@ -84,7 +84,7 @@ fn buckets_that_there_are_not() {
         &with_class("quantum: 1").replace("cache_bucket: all", "cache_bucket: some"),
         &[(
             "policy_classes[0].cache_bucket",
-            "no bucket \"some\"; there are: \"all\"",
+            "no bucket \"some\"; the policy defines \"all\"",
         )],
     );
 }
@@ -107,7 +107,7 @@ fn matrices_with_holes_or_with_two_in_a_cell() {
         &policy(&[("f", "x"), ("f", "y"), ("f", "z"), ("g", "y")]),
         &[(
             "policy_classes[3].policy_family",
-            "the family \"g\" has no class for the bucket \"x\" and \"z\"",
+            "the family \"g\" has no class for the buckets \"x\" and \"z\"",
         )],
     );
     assert_mistakes(
@@ -126,7 +126,7 @@ fn explicit_classes_named_like_a_family() {
         &policy,
         &[(
             "policy_classes[1].name",
-            "family of that name, in policy_classes[0].policy_family on line 4",
+            "family of the same name; rename one of them, see policy_classes[0].policy_family on line 4",
         )],
     );
 }
@@ -147,15 +147,18 @@ fn buckets_that_do_not_start_at_0_or_do_not_rise() {
     let path = |index| format!("uncached_isl_buckets[{index}].min_tokens");
     assert_mistakes(
         &policy(&["1"]),
-        &[(&path(0), "is 1; the first bucket should start at 0")],
+        &[(&path(0), "is 1; the first bucket must start at 0")],
     );
-    assert_mistakes(&policy(&["0", "0"]), &[(&path(1), "is 0; it should rise")]);
+    assert_mistakes(
+        &policy(&["0", "0"]),
+        &[(&path(1), "is 0; must be greater than the 0 of")],
+    );
     assert_mistakes(
         &policy(&["0", "9", "8", "9"]),
-        &[(&path(2), "above the 9 before it")],
+        &[(&path(2), "greater than the 9 of the bucket before it")],
     );
     assert_mistakes(&policy(&["0", "~"]), &[(&path(1), "is missing")]);
-    assert_mistakes(&policy(&["-1"]), &[(&path(0), "0 or more")]);
+    assert_mistakes(&policy(&["-1"]), &[(&path(0), "at least 0")]);
 }
 
 #[test]
@@ -214,7 +217,7 @@ fn thresholds_that_no_worker_could_meet_or_miss() {
             &with_class(&format!("quantum: 1, prefill_busy_threshold_frac: {value}")),
             &[(
                 "policy_classes[0].prefill_busy_threshold_frac",
-                "finite number of 0 or more",
+                "finite number of at least 0",
             )],
         );
     }

@@ -66,19 +66,19 @@ fn a_misspelt_key_is_told_with_the_one_that_was_meant() {
         (
             "dominions:\n- id: a\nmax_concurrency: 4\n",
             "max_concurrency",
-            "; a dominion has it: is the line indented as far as it should be?",
+            "; a dominion has such a key: is the line indented far enough?",
         ),
         (
             "bukets: []",
             "bukets",
-            "; there are `default_policy_family`, ",
+            "; the keys here are `default_policy_family`, ",
         ),
         (
             "uncached_isl_buckets: [{zero: 0, min_tokens: 0, bucket: b}]\n\
              default_policy_family: f\n\
              policy_classes: [{name: n, policy_family: f, cache_bucket: b, quantum: 1}]",
             "uncached_isl_buckets[0].zero",
-            "; there are `min_tokens`, `bucket`",
+            "; the keys here are `min_tokens`, `bucket`",
         ),
     ] {
         assert_mistakes(yaml, &[(path, gist)]);
@@ -109,13 +109,10 @@ class_header: 'yes'
         &[
             ("dominions[0].max_concurency", "`max_concurrency`"),
             ("headers.polcy", "`policy`"),
-            (
-                "dominions[0].enforce",
-                "is \"off\"; it should be true or false",
-            ),
-            ("dominions[0].max_queue", "is \"2s\"; it should be a whole"),
+            ("dominions[0].enforce", "is \"off\"; must be true or false"),
+            ("dominions[0].max_queue", "is \"2s\"; must be a whole"),
             ("dominions[1].id", "already taken"),
-            ("dominions[1].fair_scheduling", "is 1; it should be true"),
+            ("dominions[1].fair_scheduling", "is 1; must be true"),
             ("dominions[1].max_queue", "is 0"),
             ("headers.worker", "x worker"),
             ("class_header", "is \"yes\""),
@@ -182,12 +179,12 @@ fn values_of_another_type() {
         (
             "dominions: [{id: a, kind: local, vram_gb: lots}]",
             "dominions[0].vram_gb",
-            "is \"lots\"; it should be a finite number above 0",
+            "is \"lots\"; must be a finite number above 0",
         ),
         (
             "dominions: [{id: a, kind: local, vram_gb: 1e400}]",
             "dominions[0].vram_gb",
-            "is \"1e400\"; it should be a finite number above 0",
+            "is \"1e400\"; must be a finite number above 0",
         ),
         ("models: [a]", "models", "expected a map"),
         ("models: {a: 1}", "models.a", "expected a model's policy"),
@@ -212,12 +209,12 @@ fn keys_that_are_repeated() {
         "dominions:\n  - id: a\n    max_queue: 1\n    max_queue: 2",
         &[(
             "dominions[0].max_queue",
-            "is repeated; remove one of the two, the other is on line 3",
+            "is repeated; remove one of the two (the other is on line 3)",
         )],
     );
     for (first, second) in [("dominions", "dominion"), ("profile", "profiles")] {
         let gist = format!(
-            "is another name for {first}, which is there too; keep one of them, the other is on line 1"
+            "is another name for {first}, which is also given; keep only one of them (the other is on line 1)"
         );
         let yaml = format!("{first}: []\nheaders: {{}}\n{second}: []");
         assert_mistakes(&yaml, &[(second, &gist)]);
@@ -231,17 +228,17 @@ fn words_that_are_none_of_a_field_s() {
         (
             with_class("quantum: 1, queue_policy: lcfs"),
             "policy_classes[0].queue_policy",
-            "is \"lcfs\"; it should be \"fcfs\" or \"wspt\"",
+            "is \"lcfs\"; must be \"fcfs\" or \"wspt\"",
         ),
         (
             "dominions: [{id: a, kind: gpu}]".into(),
             "dominions[0].kind",
-            "is \"gpu\"; it should be \"remote\" or \"local\"",
+            "is \"gpu\"; must be \"remote\" or \"local\"",
         ),
         (
             "dominions: [{id: a, policy: Reject}]".into(),
             "dominions[0].policy",
-            "is \"Reject\"; it should be \"queue\" or \"reject\"",
+            "is \"Reject\"; must be \"queue\" or \"reject\"",
         ),
     ] {
         assert_mistakes(&yaml, &[(path, gist)]);
@@ -253,7 +250,7 @@ fn headers_that_are_none() {
     for name in ["''", "'a b'", "'x:y'", "é"] {
         assert_mistakes(
             &format!("headers: {{model: {name}}}"),
-            &[("headers.model", "is no header name")],
+            &[("headers.model", "is not a valid header name")],
         );
     }
 }
@@ -264,13 +261,13 @@ fn headers_that_are_read_twice() {
         "headers:\n  worker: X-Model\n  model: x-model\n",
         &[(
             "headers.worker",
-            "x-model is already read for headers.model on line 3",
+            "x-model is already used for headers.model on line 3",
         )],
     );
     // The defaults count.
     assert_mistakes(
         "headers: {model: x-promptforge-client}",
-        &[("headers.model", "is already read for headers.client")],
+        &[("headers.model", "is already used for headers.client")],
     );
     load("headers: {client: x-user, model: x-promptforge-client}");
 }
@@ -281,15 +278,23 @@ fn tags_and_merge_keys() {
         (
             "endpoints: [{id: a, api_key: !env KEY}]",
             "endpoints[0].api_key",
-            "no tags",
+            "tags (`!name`) are not supported",
         ),
-        ("dominions: !include dominions.yaml", "dominions", "no tags"),
+        (
+            "dominions: !include dominions.yaml",
+            "dominions",
+            "tags (`!name`) are not supported",
+        ),
         (
             "dominions: [&a {id: a}, {<<: *a, id: b}]",
             "dominions[1].\"<<\"",
-            "no merge keys",
+            "merge keys (`<<`) are not supported",
         ),
-        ("models: {<<: {}}", "models.\"<<\"", "no merge keys"),
+        (
+            "models: {<<: {}}",
+            "models.\"<<\"",
+            "merge keys (`<<`) are not supported",
+        ),
     ] {
         assert_mistakes(yaml, &[(path, gist)]);
     }

@@ -7,7 +7,10 @@ fn memory_on_a_remote_dominion() {
     for kind in ["", ", kind: remote"] {
         assert_mistakes(
             &format!("dominions: [{{id: a, vram_gb: 24{kind}}}]"),
-            &[("dominions[0].vram_gb", "for a dominion of `kind: local`")],
+            &[(
+                "dominions[0].vram_gb",
+                "only in a dominion with `kind: local`",
+            )],
         );
     }
 }

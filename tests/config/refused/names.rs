@@ -20,10 +20,10 @@ fn names_that_are_missing_empty_or_made_of_other_characters() {
             ("~", "is missing"),
             ("", "is missing"),
             ("''", "is empty"),
-            ("a b", "\"a b\" is no name"),
+            ("a b", "\"a b\" is not a valid name"),
             ("a/b", "[A-Za-z0-9_.-]"),
-            ("ä", "is no name"),
-            ("'~'", "is no name"),
+            ("ä", "is not a valid name"),
+            ("'~'", "is not a valid name"),
         ] {
             assert_mistakes(
                 &format!("{list}: [{{{key}: {value}{models}}}]"),
@@ -46,7 +46,7 @@ fn names_of_classes_families_and_buckets() {
     };
     assert_mistakes(
         &policy("f/g", "b", "c"),
-        &[("policy_classes[1].policy_family", "no name")],
+        &[("policy_classes[1].policy_family", "not a valid name")],
     );
     assert_mistakes(
         &policy("", "b", "c"),
@@ -54,11 +54,11 @@ fn names_of_classes_families_and_buckets() {
     );
     assert_mistakes(
         &policy("g", "a b", "c"),
-        &[("uncached_isl_buckets[0].bucket", "no name")],
+        &[("uncached_isl_buckets[0].bucket", "not a valid name")],
     );
     assert_mistakes(
         &policy("g", "b", "c!"),
-        &[("policy_classes[0].name", "no name")],
+        &[("policy_classes[0].name", "not a valid name")],
     );
 }
 
@@ -128,7 +128,10 @@ policy_classes:
 fn defaults_that_there_are_not() {
     assert_mistakes(
         &with_class("quantum: 1").replace("default_policy_family: f", "default_policy_family: g"),
-        &[("default_policy_family", "no family \"g\"; there are: \"f\"")],
+        &[(
+            "default_policy_family",
+            "no family \"g\"; the policy defines \"f\"",
+        )],
     );
     // An explicit class is no family.
     assert_mistakes(
@@ -141,19 +144,19 @@ fn defaults_that_there_are_not() {
          policy_classes: [{name: e, quantum: 1}]",
         &[(
             "default_policy_family",
-            "there are: none; a class is of a family by its policy_family and its cache_bucket",
+            "the policy defines none: a class belongs to a family by its policy_family and cache_bucket",
         )],
     );
     assert_mistakes(
         "dominions: [{id: a}, {id: b}]\ndefault_dominion: c",
         &[(
             "default_dominion",
-            "no dominion \"c\"; there are: \"a\" and \"b\"",
+            "no dominion \"c\"; the policy defines \"a\" and \"b\"",
         )],
     );
     assert_mistakes(
         "default_dominion: c",
-        &[("default_dominion", "there are: none")],
+        &[("default_dominion", "the policy defines none")],
     );
 }
 

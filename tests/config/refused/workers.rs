@@ -9,7 +9,7 @@ fn bindings_to_no_dominion_or_to_one_of_the_wrong_kind() {
         (
             "endpoints: [{id: a, dominion: x}]",
             "endpoints[0].dominion",
-            "there are: \"r\" and \"l\"",
+            "the policy defines \"r\" and \"l\"",
         ),
         (
             "local_models: [{id: a, dominion: x}]",
@@ -19,12 +19,12 @@ fn bindings_to_no_dominion_or_to_one_of_the_wrong_kind() {
         (
             "endpoints: [{id: a, dominion: l}]",
             "endpoints[0].dominion",
-            "an endpoint needs a remote dominion, and \"l\" is local, in dominions[1] on line 1",
+            "an endpoint needs a remote dominion, but \"l\" is local; see dominions[1] on line 1",
         ),
         (
             "local_models: [{id: a, dominion: r}]",
             "local_models[0].dominion",
-            "a local model needs a local dominion, and \"r\" is remote, in dominions[0] on line 1",
+            "a local model needs a local dominion, but \"r\" is remote; see dominions[0] on line 1",
         ),
     ] {
         assert_mistakes(&format!("{dominions}{workers}"), &[(path, gist)]);
@@ -68,7 +68,7 @@ fn profiles_of_models_that_there_are_not() {
             ("profiles[0].models[2]", "is empty"),
             (
                 "profiles[0].models[1]",
-                "\"c\"; the local models are: \"a\" and \"b\"",
+                "\"c\"; local models: \"a\" and \"b\"",
             ),
             ("profiles[1].models", "is missing"),
         ],
@@ -82,8 +82,8 @@ fn variables_that_are_not_set() {
             "${TOWER_POLICY_QUEUE_IS_NOT_SET}",
             "variable TOWER_POLICY_QUEUE_IS_NOT_SET is not set",
         ),
-        ("sk-1${", "begins no `${VARIABLE}`"),
-        ("${}", "begins no `${VARIABLE}`"),
+        ("sk-1${", "does not begin a valid `${VARIABLE}`"),
+        ("${}", "does not begin a valid `${VARIABLE}`"),
     ] {
         for key in ["api_key", "base_url"] {
             assert_mistakes(
