@@ -24,11 +24,11 @@ pub(crate) struct Backlog {
 pub(super) struct Ahead {
     /// In the order of service.
     pub(super) next: Vec<Key>,
-    /// With whether it is the head of its lane: those first.
+    /// Each with whether it is the head of its lane; the heads come first.
     pub(super) blocked: Vec<(Key, bool)>,
 }
 
-/// Takes the lane with the best head out, and tells the head.
+/// Removes the lane with the best head, and returns both.
 fn first<'a, T>(lanes: &mut BTreeMap<Rank, Walk<'a, T>>) -> Option<(Key, Walk<'a, T>)> {
     let (_, mut lane) = lanes.pop_first()?;
     let (_, key) = lane.head()?;
@@ -40,10 +40,10 @@ fn first<'a, T>(lanes: &mut BTreeMap<Rank, Walk<'a, T>>) -> Option<(Key, Walk<'a
 pub(super) struct Class {
     unit: FairUnit,
     requests: u64,
-    /// Tokens. Wider than those of any request, so that what is added can be taken off again.
+    /// Tokens. Wider than those of a request, so that sums do not saturate and can be undone exactly.
     raw: u128,
     cached: u128,
-    /// The lane that most classes have alone, and so outside of the tree of the others.
+    /// Kept outside the exact lanes because most classes have no others.
     shared: Lane,
     exact: ExactLanes,
 }
@@ -64,7 +64,7 @@ impl Class {
         self.requests == 0
     }
 
-    /// What is queued; more tokens than can be told are told as the most.
+    /// What is queued; token counts saturate.
     pub(super) fn backlog(&self) -> Backlog {
         let fits = |tokens| u64::try_from(tokens).unwrap_or(u64::MAX);
         Backlog {
@@ -92,10 +92,10 @@ impl Class {
         Some(best.1)
     }
 
-    /// Its next `limit` requests in the order in which it would serve them, and as many of those that
-    /// are blocked, the best heads first. `open` says whether one may go.
+    /// The next `limit` requests in the order in which the class would serve them, and as many of the
+    /// blocked ones, the best heads first. `open` says whether a request may go.
     ///
-    /// It steps over no more requests than it tells, however long its lanes are.
+    /// It visits no more requests than it returns, however long the lanes are.
     pub(super) fn look_ahead<T>(
         &self,
         limit: usize,
@@ -103,8 +103,7 @@ impl Class {
         open: impl Fn(&T) -> bool,
     ) -> Ahead {
         let mut ahead = Ahead::default();
-        // A lane comes into play only once all lanes with better heads were served, so no more of
-        // them than requests are wanted.
+        // A lane comes into play only after all lanes with better heads, so `limit` lanes are enough.
         let ready = self.exact.best().take(limit);
         let ready = ready.filter_map(|(rank, worker)| {
             Some((rank, self.exact.get(worker)?.walk(self.unit, entries)))
@@ -129,7 +128,7 @@ impl Class {
 
         let is_blocked = |lane: &&Lane| lane.price.is_none();
         let exact = self.exact.iter().filter(is_blocked);
-        // Counted first, so that the search ends with the last one.
+        // Their number is known, so the search can stop at the last one.
         let exact = exact.take(limit.min(self.exact.len() - self.exact.ready()));
         for lane in exact.chain([&self.shared].into_iter().filter(is_blocked)) {
             if let Some((rank, _)) = lane.head() {
@@ -190,7 +189,7 @@ impl Class {
         lane.push(self.unit, key, entries)
     }
 
-    /// Takes a request out of the middle of its lane; true if it was the lane's head.
+    /// Removes a request from anywhere in its lane; true if it was the lane's head.
     pub(super) fn remove<T>(&mut self, key: Key, entries: &mut Entries<T>) -> bool {
         let Entry { lane, snapshot, .. } = entries[key];
         self.discount(snapshot);
@@ -198,7 +197,7 @@ impl Class {
             .is_some_and(|lane| lane.remove(key, entries))
     }
 
-    /// Takes the head of a lane, which passes the turn to the lane's next client.
+    /// Removes the head of a lane, and passes the turn to the lane's next client.
     pub(super) fn pop<T>(&mut self, id: LaneId, head: Key, entries: &mut Entries<T>) {
         let snapshot = entries[head].snapshot;
         self.discount(snapshot);
@@ -214,7 +213,7 @@ impl Class {
         self.cached -= u128::from(snapshot.cached());
     }
 
-    /// Asks anew whether the head of a lane may go: `price` is what it costs, if it may.
+    /// Checks again whether the head of a lane may go; `price` returns its cost, in tokens, if it may.
     pub(super) fn recheck(&mut self, id: LaneId, price: impl FnOnce(Key) -> Option<u64>) {
         let Some(lane) = self.lane_mut(id) else {
             return;

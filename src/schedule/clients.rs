@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-/// A client that waits in a dominion. The number of a label is used again once it is forgotten.
+/// A client that waits in a dominion. Numbers are reused once their label is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ClientId(u8);
 
 /// The distinct labels that may wait in a dominion besides the shared one.
 ///
-/// Bounded because a label is a hint: whoever mints labels would otherwise widen its own share
-/// and the memory of the queue.
+/// Bounded because a label is only a hint: a client that invents labels would otherwise increase its own
+/// share and the memory of the queue.
 const MAX_LABELS: usize = 32;
 
 const MAX_LABEL_BYTES: usize = 64;
@@ -18,7 +18,7 @@ const MAX_LABEL_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     waiting: usize,
-    /// Since the label is known.
+    /// Since the label became known.
     served: u64,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Clients {
 
 impl Clients {
     /// Counts a waiter under `label`, or under the shared one if the label is missing, ill-formed
-    /// or one too many. The answer is what [`leave`](Self::leave) takes.
+    /// or one too many. The returned id is to be passed to [`leave`](Self::leave).
     pub(crate) fn join(&mut self, label: Option<&str>) -> ClientId {
         let label = label.and_then(well_formed);
         let id = label.map_or(ClientId::SHARED, |label| self.resolve(label));
@@ -44,7 +44,7 @@ impl Clients {
         id
     }
 
-    /// How many wait under what a request with this label would [`join`](Self::join).
+    /// How many requests wait under the id that a request with this label would [`join`](Self::join).
     pub(crate) fn waiting(&self, label: Option<&str>) -> usize {
         let id = match label.and_then(well_formed) {
             None => Some(ClientId::SHARED),
@@ -54,7 +54,7 @@ impl Clients {
         counts.map_or(0, |counts| counts.waiting)
     }
 
-    /// The client of a label; none if the label is new and there is room for it.
+    /// The client of a label; `None` if the label is new and there is room for it.
     fn find(&self, label: &str) -> Option<ClientId> {
         let known = self.ids.get(label).copied();
         known.or_else(|| (self.ids.len() >= MAX_LABELS).then_some(ClientId::SHARED))
@@ -76,7 +76,7 @@ impl Clients {
         id
     }
 
-    /// Takes back one [`join`](Self::join); a label under which nobody waits is forgotten.
+    /// Undoes one [`join`](Self::join). A label under which nobody waits is forgotten.
     pub(crate) fn leave(&mut self, id: ClientId) {
         let Some(counts) = self.counts.get_mut(usize::from(id.0)) else {
             return;
@@ -88,15 +88,15 @@ impl Clients {
         }
     }
 
-    /// Counts a request that was served; it [leaves](Self::leave) as well.
+    /// Counts a request as served; it must still [leave](Self::leave).
     pub(crate) fn serve(&mut self, id: ClientId) {
         if let Some(counts) = self.counts.get_mut(usize::from(id.0)) {
             counts.served += 1;
         }
     }
 
-    /// The labels under which somebody waits, with how many wait and how many were served since the
-    /// label is known; the shared one first.
+    /// The labels under which somebody waits, each with how many wait and how many were served since the
+    /// label became known; the shared one first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, ClientId, usize, u64)> {
         let shared = [("default", ClientId::SHARED)].into_iter();
         let others = self.ids.iter().map(|(label, &id)| (&**label, id));
@@ -114,7 +114,7 @@ impl Clients {
 }
 
 impl ClientId {
-    /// The label `default`, of everybody without one.
+    /// The label `default`, shared by all requests without one of their own.
     pub(crate) const SHARED: Self = Self(0);
 
     #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What waits, and who of it is served.
+//! The queues of a dominion: what waits, and what is served next.
 
 use crate::config::FairUnit;
 
@@ -8,8 +8,8 @@ use super::{
 
 /// Says whether the head of a lane may go.
 ///
-/// Asked when a lane gets a new head and on [`Schedule::recheck`], and remembered in between: whoever
-/// changes what the answer depends on must have the lanes rechecked that it concerns.
+/// Asked when a lane gets a new head and on [`Schedule::recheck`]. The answer is cached in between: a change
+/// to what it depends on must be followed by a recheck of the lanes concerned.
 pub(crate) trait Gate<T> {
     fn open(&self, class: usize, payload: &T) -> bool;
 }
@@ -49,12 +49,12 @@ impl<T> Schedule<T> {
         self.classes[class].backlog()
     }
 
-    /// What a class has been credited and not spent, in tokens.
+    /// What a class has been credited and has not spent, in tokens.
     pub(crate) fn deficit(&self, class: usize) -> i128 {
         self.ring.deficit(class)
     }
 
-    /// Heads that the gate lets through, each asked anew.
+    /// The heads that the gate lets through, asked again for each.
     #[cfg(test)]
     pub(crate) fn open_heads(&self, gate: &impl Gate<T>) -> usize {
         let heads = self
@@ -110,7 +110,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Takes a request out that is not to be served. O(log n).
+    /// Removes a request without serving it. O(log n).
     pub(crate) fn remove(&mut self, key: Key, gate: &impl Gate<T>) -> Option<Entry<T>> {
         let &Entry { class, lane, .. } = self.entries.get(key)?;
         if self.classes[class].remove(key, &mut self.entries) {
@@ -120,13 +120,13 @@ impl<T> Schedule<T> {
         self.entries.remove(key)
     }
 
-    /// What came with those that wait, in no order. The heads that the gate may see in another light
-    /// then are to be asked about anew.
+    /// The payloads of the waiting requests, in no order. Heads about which the gate may answer differently
+    /// afterwards must be rechecked.
     pub(crate) fn payloads_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.payloads_mut()
     }
 
-    /// Asks the gate anew about the head of a lane.
+    /// Asks the gate again about the head of a lane.
     pub(crate) fn recheck(&mut self, class: usize, lane: LaneId, gate: &impl Gate<T>) {
         let entries = &self.entries;
         let asked = &mut self.classes[class];
@@ -139,7 +139,7 @@ impl<T> Schedule<T> {
         self.ring.set_price(class, price);
     }
 
-    /// Asks the gate anew about all heads that a worker concerns: those of its own lanes and of the
+    /// Asks the gate again about all heads that a worker concerns: those of its own lanes and of the
     /// shared ones.
     pub(crate) fn recheck_worker(&mut self, worker: u32, gate: &impl Gate<T>) {
         let mut next = self.backlogged.next(0);
@@ -158,7 +158,7 @@ impl<T> Schedule<T> {
         self.settle(class);
     }
 
-    /// Takes out the request whose turn it is, if any may go.
+    /// Removes and returns the request whose turn it is, if any may go.
     pub(crate) fn serve(&mut self, gate: &impl Gate<T>) -> Option<Entry<T>> {
         if !self.is_dispatchable() {
             return None;

@@ -36,10 +36,10 @@ pub(crate) struct Entry<T> {
     pub(crate) payload: T,
 }
 
-/// All that wait, by key.
+/// All waiting requests, by key.
 ///
-/// Who stands in a line is linked to its neighbours from within, since whoever goes is looked at anyway.
-/// Positions in heaps are apart: those that move in a heap are not looked at otherwise.
+/// The links of a queue's line are stored in the entries, which are touched anyway when a request leaves.
+/// Heap positions are stored apart: sifting touches requests that are otherwise left alone.
 #[derive(Debug)]
 pub(super) struct Entries<T> {
     slab: Slab<Waiting<T>>,
@@ -49,7 +49,7 @@ pub(super) struct Entries<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     entry: Entry<T>,
-    /// In the line of its queue; apart, it stands in the heap.
+    /// Its neighbours in the line of its queue; `Link::APART` if it is in the heap.
     link: Link,
 }
 
@@ -65,7 +65,7 @@ impl<T> Entries<T> {
         self.slab.len()
     }
 
-    /// Adds one that stands nowhere yet.
+    /// Adds a request that is in no queue yet.
     pub(super) fn insert(&mut self, entry: Entry<T>) -> Key {
         Key::new(self.slab.insert(Waiting {
             entry,
@@ -82,14 +82,14 @@ impl<T> Entries<T> {
         waiting.map(|waiting| &mut waiting.entry)
     }
 
-    /// Takes out one that stands nowhere any more.
+    /// Removes a request that is in no queue any more.
     pub(super) fn remove(&mut self, key: Key) -> Option<Entry<T>> {
         self.slab
             .try_remove(key.index())
             .map(|waiting| waiting.entry)
     }
 
-    /// Whether it stands in the line of its queue, or else in the heap.
+    /// Whether a request is in the line of its queue, rather than in the heap.
     pub(super) fn is_in_line(&self, key: Key) -> bool {
         !self.slab[key.index()].link.is_apart()
     }

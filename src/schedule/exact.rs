@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::{Rank, lane::Lane};
 
-/// By worker, so that one is found at once among any number of them. A worker to which nobody was pinned
-/// takes up a pointer at most, in each class.
+/// Indexed by worker, so that a lane is found in O(1) however many there are. A worker to which nobody is
+/// pinned takes up at most a pointer in each class.
 #[derive(Debug, Default)]
 pub(super) struct ExactLanes {
     by_worker: Vec<Option<Box<Exact>>>,
     len: usize,
-    /// Those whose head passed the gate when it was last asked, the best head first.
+    /// The lanes whose head the gate let through when last asked, the best head first.
     ready: BTreeSet<(Rank, u32)>,
 }
 
@@ -37,7 +37,7 @@ impl ExactLanes {
         exact.as_deref_mut().map(|exact| &mut exact.lane)
     }
 
-    /// The lane of a worker, which is there from now on.
+    /// The lane of a worker, created if it does not exist.
     pub(super) fn get_or_new(&mut self, worker: u32) -> &mut Lane {
         let index = worker as usize;
         if self.by_worker.len() <= index {
@@ -51,7 +51,7 @@ impl ExactLanes {
         &mut exact.lane
     }
 
-    /// How many have a head that may go.
+    /// How many lanes have a head that may go.
     pub(super) fn ready(&self) -> usize {
         self.ready.len()
     }
@@ -61,7 +61,7 @@ impl ExactLanes {
         self.ready.iter().copied()
     }
 
-    /// The head of a worker's lane, or whether it may go, has changed. An empty lane is let go of.
+    /// Takes note of a change of a lane's head, or of whether it may go. An empty lane is dropped.
     pub(super) fn update(&mut self, worker: u32) {
         let Some(place) = self.by_worker.get_mut(worker as usize) else {
             return;

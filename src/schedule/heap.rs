@@ -1,20 +1,20 @@
-//! Requests that came in any order, of which the first goes next.
+//! A heap of requests that arrived in any order, of which the least goes next.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{Key, order::Place, queue::Standing};
 
-/// A heap with eight children to a node: a third of the levels of one with two, and the children side
-/// by side in memory. It notes where its requests stand, so that each leaves from anywhere in O(log n).
+/// A heap with eight children per node: a third of the levels of a binary one, with the children side by
+/// side in memory. It tracks the position of each request, so that any of them can leave in O(log n).
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     nodes: Vec<Standing>,
 }
 
-/// More compare more, fewer miss the cache more often.
+/// More children mean more comparisons, fewer mean more cache misses.
 const CHILDREN: usize = 8;
 
-/// Where each request stands in the heap it waits in, if it waits in one.
+/// The position of each request in its heap, if it is in one.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
     by_key: Vec<u32>,
@@ -38,7 +38,7 @@ impl Positions {
 #[derive(Debug)]
 pub(super) struct InOrder<'a> {
     heap: &'a Heap,
-    /// Nodes whose parent was given already, the next one on top.
+    /// Nodes whose parents were returned already, the next one on top.
     next: BinaryHeap<(Reverse<Place>, usize)>,
 }
 
@@ -60,7 +60,7 @@ impl Heap {
         self.nodes.iter().map(|&(_, key)| key)
     }
 
-    /// The requests in their order, which is worked out as they are asked for.
+    /// The requests in order, sorted lazily.
     pub(super) fn in_order(&self) -> InOrder<'_> {
         let mut next = BinaryHeap::new();
         next.extend(self.offered(0));
@@ -82,7 +82,7 @@ impl Heap {
         self.rise(self.nodes.len() - 1, (place, key), positions);
     }
 
-    /// Takes a request out that waits in this heap.
+    /// Removes a request that is in this heap.
     pub(super) fn remove(&mut self, key: Key, positions: &mut Positions) {
         let mut hole = positions.by_key[key.index()] as usize;
         let Some(last) = self.nodes.pop() else {
@@ -91,7 +91,7 @@ impl Heap {
         if last.1 == key {
             return;
         }
-        // All the way down, and up again from there: the last node belongs near the bottom.
+        // Sift all the way down, then up from there: the last node belongs near the bottom.
         while let Some(child) = self.first_child(hole) {
             self.put(hole, self.nodes[child], positions);
             hole = child;
@@ -99,19 +99,19 @@ impl Heap {
         self.rise(hole, last, positions);
     }
 
-    /// The child of a position that goes before the others.
+    /// The least child of a position.
     fn first_child(&self, position: usize) -> Option<usize> {
         let start = CHILDREN * position + 1;
         let rest = self.nodes.get(start..)?;
         let index = match rest.first_chunk::<CHILDREN>() {
-            // Their number is known when this is compiled.
+            // The full number of children is a constant, so the compiler can unroll this.
             Some(children) => least(children),
             None => least(rest),
         };
         Some(start + index?)
     }
 
-    /// Puts a node at a position that is free, or before those above it that go after it.
+    /// Puts a node at a free position, and sifts it up.
     fn rise(&mut self, mut hole: usize, node: Standing, positions: &mut Positions) {
         while hole > 0 {
             let parent = (hole - 1) / CHILDREN;

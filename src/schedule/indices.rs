@@ -1,7 +1,7 @@
 //! A set of class indices.
 
-/// Indices below a fixed end, one bit each, which are gone through in order: a class that is not
-/// in the set costs a scan next to nothing.
+/// Indices below a fixed end, one bit each, iterated in order: a class that is not in the set costs a scan
+/// next to nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Indices {
     words: Vec<u64>,
@@ -23,7 +23,7 @@ impl Indices {
         self.words[index / 64] &= !(1 << (index % 64));
     }
 
-    /// The least index that is not below `start`.
+    /// The least index that is at least `start`.
     pub(super) fn next(&self, start: usize) -> Option<usize> {
         let mut word = start / 64;
         let mut bits = self.words.get(word)? & (u64::MAX << (start % 64));
@@ -38,7 +38,7 @@ impl Indices {
         self.around(0)
     }
 
-    /// All of them once around, the first one that is not below `start` first.
+    /// Each index once, in ring order from `start` on.
     #[inline]
     pub(super) fn around(&self, start: usize) -> Around<'_> {
         let (word, above) = (start / 64, u64::MAX << (start % 64));
@@ -52,16 +52,16 @@ impl Indices {
     }
 }
 
-/// The indices of a set once around.
+/// The indices of a set in ring order.
 #[derive(Debug)]
 pub(super) struct Around<'a> {
     words: &'a [u64],
     word: usize,
-    /// What is left of the word.
+    /// What is left of the current word.
     bits: u64,
-    /// Those of the first word that come last.
+    /// The part of the first word that comes last.
     below: u64,
-    /// Words to come, the first one again among them.
+    /// How many words are to come, including the first one again.
     left: usize,
 }
 

@@ -24,16 +24,16 @@ pub(crate) enum LaneId {
 /// Waiting requests of which only the head may go: nobody overtakes it, even while it is blocked.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    /// The highest tier, which most lanes have alone, and so outside of the tree of the others.
+    /// The highest tier, kept outside the tree of the others because most lanes have only one.
     top: Option<(Tier, Turns)>,
     lower: BTreeMap<Tier, Turns>,
-    /// What the head costs, in tokens, if it passed the gate when that was last asked.
+    /// What the head costs, in tokens, if the gate let it through when last asked.
     pub(super) price: Option<u64>,
 }
 
 /// The clients that wait in one tier of a lane, in the order of their turns.
 ///
-/// There are never more than the labels a dominion tells apart, so they are searched in order.
+/// A dominion tells few labels apart, so a linear search will do.
 #[derive(Debug)]
 struct Turns {
     /// Whose turn it is. Without fair scheduling all requests belong to one client.
@@ -46,8 +46,8 @@ struct Turns {
 struct Turn<Q = Queue> {
     client: ClientId,
     queue: Q,
-    /// Tokens it was served, or is taken to have been, where turns are weighed by tokens: who joins is
-    /// level with the one that was served least.
+    /// Tokens that the client was served, for turns weighed by tokens. A client that joins starts level
+    /// with the one that was served least.
     served: u64,
 }
 
@@ -98,10 +98,10 @@ impl Lane {
         turns.push(unit, client, rank.place(), key, entries) && self.is_head(key)
     }
 
-    /// The turns of a tier. If nobody waits in it, this client is the first.
+    /// The turns of a tier. If nobody waits in it, `client` has the first turn.
     fn turns(&mut self, tier: Tier, client: ClientId) -> &mut Turns {
         if self.top.as_ref().is_none_or(|(top, _)| tier < *top) {
-            // What was the highest tier is it no more.
+            // The previous highest tier joins the lower ones.
             let top = self.top.replace((tier, Turns::new(client)));
             self.lower.extend(top);
         }
@@ -118,7 +118,7 @@ impl Lane {
         self.head().is_some_and(|(_, head)| head == key)
     }
 
-    /// Takes a request out, wherever it stands; true if it was the head. Its client keeps its turn.
+    /// Removes a request from anywhere in the lane; true if it was the head. Its client keeps its turn.
     pub(super) fn remove<T>(&mut self, key: Key, entries: &mut Entries<T>) -> bool {
         let was_head = self.is_head(key);
         let Entry { client, rank, .. } = entries[key];
@@ -139,7 +139,7 @@ impl Lane {
         was_head
     }
 
-    /// Takes the head out, which costs this many tokens, and passes the turn on.
+    /// Removes the head, which costs `cost` tokens, and passes the turn on.
     pub(super) fn pop<T>(&mut self, unit: FairUnit, cost: u64, entries: &mut Entries<T>) {
         let top = self.top.as_mut();
         if top.is_some_and(|(_, turns)| turns.pop(unit, cost, entries)) {
@@ -149,7 +149,7 @@ impl Lane {
 }
 
 impl Turns {
-    /// Those of a client that has come before its first request.
+    /// The turns of a tier whose first client is about to add its first request.
     fn new(client: ClientId) -> Self {
         Self {
             now: Turn::new(client, 0),
@@ -184,7 +184,7 @@ impl Turns {
         false
     }
 
-    /// Takes a request out; true if nobody waits any more. Its client keeps its turn.
+    /// Removes a request; true if nobody waits any more. Its client keeps its turn.
     fn remove<T>(&mut self, client: ClientId, key: Key, entries: &mut Entries<T>) -> bool {
         if self.now.client == client {
             self.now.queue.remove(key, entries);
@@ -200,13 +200,13 @@ impl Turns {
         false
     }
 
-    /// Takes the next request out, which costs this many tokens, and passes the turn on; true if nobody
-    /// waits any more.
+    /// Removes the next request, which costs `cost` tokens, and passes the turn on; true if nobody waits
+    /// any more.
     fn pop<T>(&mut self, unit: FairUnit, cost: u64, entries: &mut Entries<T>) -> bool {
         self.now.queue.pop(entries);
         let is_over = self.now.queue.is_empty();
         if self.later.is_empty() {
-            // Nobody to pass the turn to.
+            // There is no other client to pass the turn to.
             return is_over;
         }
         if !is_over {
@@ -220,7 +220,7 @@ impl Turns {
         !self.advance()
     }
 
-    /// Goes on to the next client; false if there is none.
+    /// Moves on to the next client; false if there is none.
     fn advance(&mut self) -> bool {
         let Some(next) = self.later.pop_front() else {
             return false;
@@ -240,7 +240,7 @@ impl Turn {
     }
 }
 
-/// Puts a client behind those whose turn comes before its next one.
+/// Queues a client's next turn behind those that come before it.
 fn pass<Q>(turns: &mut VecDeque<Turn<Q>>, unit: FairUnit, turn: Turn<Q>) {
     match unit {
         FairUnit::Requests => turns.push_back(turn),
@@ -251,17 +251,17 @@ fn pass<Q>(turns: &mut VecDeque<Turn<Q>>, unit: FairUnit, turn: Turn<Q>) {
     }
 }
 
-/// A look at a lane's requests one after the other, which leaves the lane as it is.
+/// Walks through a lane's requests in order, without changing the lane.
 #[derive(Debug)]
 pub(super) struct Walk<'a, T> {
     unit: FairUnit,
     entries: &'a Entries<T>,
-    /// The highest tier, if it is still to come.
+    /// The highest tier, until the walk has reached it.
     top: Option<&'a (Tier, Turns)>,
-    /// The other ones to come.
+    /// The tiers that the walk has not reached.
     lower: btree_map::Iter<'a, Tier, Turns>,
     tier: Tier,
-    /// What is left of this tier.
+    /// What is left of the current tier.
     turns: VecDeque<Turn<Peekable<InOrder<'a, T>>>>,
 }
 
@@ -283,7 +283,7 @@ impl<T> Walk<'_, T> {
         Some((Rank::of(self.tier, place), key))
     }
 
-    /// Steps past the head, which costs this many tokens.
+    /// Steps past the head, which costs `cost` tokens.
     pub(super) fn pop(&mut self, cost: u64) {
         if let Some(mut turn) = self.turns.pop_front() {
             turn.queue.next();

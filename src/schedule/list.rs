@@ -1,14 +1,13 @@
-//! A list of those who came one after the other, linked through numbers that they have anyway, so
-//! that whoever leaves, from anywhere, does it in O(1).
+//! A doubly linked list over members that already have numbers, so that any of them can leave in O(1).
 
-/// The first and the last of a list, which may be the same.
+/// The ends of a list, which may be the same member.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     ends: Option<(u32, u32)>,
 }
 
-/// The neighbours of a member, by number. `before` of the first of a list and `after` of its last may name
-/// anyone.
+/// The neighbours of a member, by number. `before` of a list's first member and `after` of its last one are
+/// meaningless.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     before: u32,
@@ -16,26 +15,26 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// That of one that has come to no list yet. Whoever leaves one keeps its link.
+    /// The link of a member that was never in a list. A member that leaves one keeps its old link.
     pub(super) const APART: Self = Self {
         before: u32::MAX,
         after: u32::MAX,
     };
 
     pub(super) fn is_apart(self) -> bool {
-        // No member has this number.
+        // No member can have this number.
         self.before == u32::MAX
     }
 }
 
-/// Where each member has its link. Lists may share it whose members are all different.
+/// Stores the link of each member. Lists without common members can share one store.
 pub(crate) trait Linked {
     fn link(&self, member: usize) -> Link;
 
     fn link_mut(&mut self, member: usize) -> &mut Link;
 }
 
-/// The links of members that have no place of their own for them.
+/// A store for the links of members that have no room for them.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     by_member: Vec<Link>,
@@ -63,7 +62,7 @@ impl List {
         self.ends.map(|(_, last)| last as usize)
     }
 
-    /// Adds, at the end, one that is in no list.
+    /// Appends a member that is in no list.
     pub(crate) fn push(&mut self, member: usize, links: &mut impl Linked) {
         // A list of 2^32 members does not fit in memory.
         let number = member as u32;
@@ -73,7 +72,7 @@ impl List {
         self.ends = Some((first, number));
     }
 
-    /// Takes a member of this list out.
+    /// Removes a member of this list.
     pub(crate) fn remove(&mut self, member: usize, links: &mut impl Linked) {
         let Some((first, last)) = self.ends else {
             return;
@@ -92,7 +91,7 @@ impl List {
         };
     }
 
-    /// The members, the first ones first.
+    /// The members, from first to last.
     pub(super) fn iter<'a, L: Linked>(&self, links: &'a L) -> Iter<'a, L> {
         Iter {
             links,
@@ -101,11 +100,11 @@ impl List {
     }
 }
 
-/// The members of a list, the first ones first.
+/// The members of a list, from first to last.
 #[derive(Debug)]
 pub(super) struct Iter<'a, L> {
     links: &'a L,
-    /// The next one, and the last.
+    /// The next member, and the last.
     rest: Option<(u32, u32)>,
 }
 
@@ -129,7 +128,7 @@ mod tests {
         let mut links = Links::default();
         let mut lists = [(); 2].map(|()| (List::default(), Vec::new()));
         for step in 0..1000_usize {
-            // Numbers are used again, and leave from anywhere.
+            // Numbers are reused, and members leave from anywhere.
             let member = step * 7919 % 37;
             let (list, model) = &mut lists[member % 2];
             match model.iter().position(|&known| known == member) {

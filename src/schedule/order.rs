@@ -10,7 +10,7 @@ use crate::config::QueuePolicy;
 /// Nanoseconds, and 146 years: a jump that goes further back than this is too far for exact integers.
 const FAR: f64 = (1_u64 << 62) as f64;
 
-/// The position of a request by its class's queue policy; the smaller goes first.
+/// The position of a request by its class's queue policy; the smallest goes first.
 ///
 /// An integer whatever the policy, so that it is totally ordered and equal scores are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +36,7 @@ impl Score {
                 let effective = if ahead < FAR {
                     arrival.saturating_sub(jump as i64)
                 } else {
-                    // Again by the bits: there are fewer floats from here on than integers below.
+                    // By the float's bits: there are fewer floats beyond `FAR` than integers left below.
                     i64::MIN + (f64::INFINITY.to_bits() - ahead.to_bits()) as i64
                 };
                 // The offset keeps the order of signed values among unsigned ones.
@@ -67,7 +67,7 @@ pub(super) struct Place {
 
 impl Ord for Place {
     fn cmp(&self, other: &Self) -> Ordering {
-        // As one number: heaps compare places whose order nobody foresees, and this needs no branch.
+        // As one number: heap comparisons are unpredictable, and this takes no branch.
         let number = |place: &Self| u128::from(place.score.0) << 64 | u128::from(place.sequence);
         number(self).cmp(&number(other))
     }
@@ -80,7 +80,7 @@ impl PartialOrd for Place {
 }
 
 impl Rank {
-    /// `sequence` numbers the arrivals of a dominion and makes a rank unique.
+    /// `sequence` numbers the arrivals of a dominion, and makes each rank unique.
     pub(crate) fn new(strict_priority: u32, score: Score, sequence: u64) -> Self {
         Self {
             tier: Reverse(strict_priority),

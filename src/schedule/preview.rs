@@ -1,8 +1,8 @@
-//! A look ahead: who will be served in which order, if nobody comes or goes.
+//! A look ahead: the order in which requests will be served if none arrives or leaves.
 //!
-//! In two steps, since the queues stand still only while their lock is held. [`Schedule::preview`] copies
-//! the few requests of each class that may matter, in the class's own order, which depends on no other
-//! class. [`Preview::into_order`] then has the ring choose among the classes, at leisure.
+//! It takes two steps, to hold the lock briefly. [`Schedule::preview`] copies the few requests of each class
+//! that may matter, in the class's own order, which does not depend on other classes.
+//! [`Preview::into_order`] then lets the ring choose among the classes, without the lock.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(crate) struct Preview<P> {
     blocked: Vec<Seen<P>>,
 }
 
-/// Nobody is blocked among those who are next.
+/// No request that is next is blocked.
 struct Open;
 
 impl<T> Gate<T> for Open {
@@ -53,10 +53,11 @@ impl<T> Gate<T> for Open {
 }
 
 impl<T> Schedule<T> {
-    /// Copies what it takes to tell the next `limit` requests and as many of the blocked ones. `show`
-    /// says what is to be known of each, and is told whether it is the blocked head of a lane.
+    /// Copies what is needed to determine the next `limit` requests and as many of the blocked ones. `show`
+    /// returns what to keep of each, and is told whether it is the blocked head of a lane.
     ///
-    /// Its time depends on `limit`, on the classes and a little on the lanes, and not on how many wait.
+    /// The time it takes depends on `limit`, on the classes and a little on the lanes, but not on how many
+    /// requests wait.
     pub(crate) fn preview<P>(
         &self,
         limit: usize,
@@ -87,7 +88,7 @@ impl<T> Schedule<T> {
     }
 }
 
-/// First the blocked heads, those of the classes in turns, then in turns those behind them.
+/// The blocked heads first, alternating between the classes; then those behind them, in the same way.
 fn heads_first<K: Copy>(classes: &[Vec<(K, bool)>]) -> impl Iterator<Item = (K, bool)> + '_ {
     let turns = classes.iter().map(Vec::len).max().unwrap_or(0);
     [true, false].into_iter().flat_map(move |heads| {
@@ -98,11 +99,11 @@ fn heads_first<K: Copy>(classes: &[Vec<(K, bool)>]) -> impl Iterator<Item = (K, 
 }
 
 impl<P> Preview<P> {
-    /// The requests that may go, in the order of service, as if each were served as soon as its turn
-    /// has come; and the blocked ones, the heads of their lanes first.
+    /// The requests that may go, in the order of service, as if each were served as soon as its turn came;
+    /// and the blocked ones, heads of lanes first.
     pub(crate) fn into_order(self) -> (Vec<Seen<P>>, Vec<Seen<P>>) {
         let mut schedule = Schedule::on(self.ring, FairUnit::Requests);
-        // The order inside a class is known: its requests are as if they had come in it.
+        // The order inside a class is known: it is as if its requests had arrived in that order.
         let score = Score::new(QueuePolicy::Fcfs, Duration::ZERO, 0.0, 1);
         let next = self.next.into_iter().flatten();
         for (seen, number) in next.zip(0..) {
@@ -116,7 +117,7 @@ impl<P> Preview<P> {
             };
             schedule.push(entry, &Open);
         }
-        // A class may have more than was copied, so nothing is known beyond the limit.
+        // A class may have more requests than were copied, so nothing is known beyond the limit.
         let order = std::iter::from_fn(|| schedule.serve(&Open)).take(self.limit);
         (order.map(|entry| entry.payload).collect(), self.blocked)
     }

@@ -1,4 +1,4 @@
-//! The requests of one client in a tier of a lane, of which the first goes next.
+//! The requests of one client in a tier of a lane.
 
 use std::iter::Peekable;
 
@@ -13,15 +13,15 @@ use super::{
 /// A request and its place.
 pub(super) type Standing = (Place, Key);
 
-/// A line, where those who come in their order stand, and a heap for the others.
+/// A line for the requests that arrive in order, and a heap for the others.
 ///
-/// The first of all is the first of one of them. So it takes O(1) to queue those who are served in the
-/// order in which they came, and O(log n) to queue anyone else.
+/// The first of the queue is the first of one of the two. So a request that is served in order of arrival
+/// is queued in O(1), and any other in O(log n).
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     line: List,
     heap: Heap,
-    /// Of both. Kept, because it is asked for more often than it changes.
+    /// The first of both. Cached, because it is read more often than it changes.
     first: Option<Standing>,
 }
 
@@ -53,7 +53,7 @@ impl Queue {
         is_first
     }
 
-    /// Takes a request out that waits in this queue.
+    /// Removes a request that is in this queue.
     pub(super) fn remove<T>(&mut self, key: Key, entries: &mut Entries<T>) {
         if entries.is_in_line(key) {
             self.line.remove(key.index(), entries);
@@ -75,7 +75,7 @@ impl Queue {
         }
     }
 
-    /// The requests in their order, which is worked out as they are asked for.
+    /// The requests in order, sorted lazily.
     pub(super) fn in_order<'a, T>(&'a self, entries: &'a Entries<T>) -> InOrder<'a, T> {
         InOrder {
             entries,
@@ -84,7 +84,7 @@ impl Queue {
         }
     }
 
-    /// In no order, but that of those who stand in the line.
+    /// First those of the line, in order, then the others in no order.
     pub(super) fn keys<T>(&self, entries: &Entries<T>) -> impl Iterator<Item = Key> {
         let line = self.line.iter(entries).map(Key::new);
         line.chain(self.heap.keys())
@@ -96,7 +96,7 @@ fn standing<T>(index: usize, entries: &Entries<T>) -> Standing {
     (entries[key].rank.place(), key)
 }
 
-/// The requests of a queue, the first ones first.
+/// The requests of a queue, from first to last.
 #[derive(Debug)]
 pub(super) struct InOrder<'a, T> {
     entries: &'a Entries<T>,
@@ -166,7 +166,7 @@ mod tests {
                     queue.remove(key, &mut entries);
                     entries.remove(key);
                 } else {
-                    // Those of one queue come nearly in their order.
+                    // The requests of one queue arrive nearly in order.
                     let offset = if which { 100 * sequence } else { 0 };
                     let key = entries.insert(entry(number + offset, sequence));
                     let place = entries[key].rank.place();

@@ -1,4 +1,4 @@
-//! Moving everything that waits into another ring of classes.
+//! Moves all waiting requests into another ring of classes.
 
 use super::{Entry, Gate, Key, Schedule};
 use crate::config::FairUnit;
@@ -8,14 +8,14 @@ use crate::config::FairUnit;
 pub(crate) struct Successor {
     /// Tokens credited in each round.
     pub(crate) quantum: u64,
-    /// The index that the same class had in the old ring.
+    /// The index of the same class in the old ring; `None` for a new class.
     pub(crate) former: Option<usize>,
 }
 
 impl<T> Schedule<T> {
-    /// Replaces the ring. What waits keeps its place: `place` says the new class of each entry, and
-    /// its rank and client if they change. Deficit, burst and cursor go with their classes; who takes
-    /// turns within a lane begins level. O(n log n).
+    /// Replaces the ring. Waiting requests keep their place: `place` sets the new class of each entry, and
+    /// its rank and client if they change. Deficit, burst and cursor move with their classes; the clients
+    /// that take turns in a lane start level. O(n log n).
     pub(crate) fn rearrange(
         &mut self,
         ring: &[Successor],
@@ -25,7 +25,7 @@ impl<T> Schedule<T> {
     ) {
         let next = Self::on(self.ring.succeeded_by(ring), unit);
         let former = std::mem::replace(self, next);
-        // In the order of their turns, so that clients come in it again.
+        // In the order of their turns, so that the clients keep that order.
         let keys: Vec<Key> = former
             .classes
             .iter()

@@ -43,13 +43,13 @@ impl Account {
 
     /// Credits this many quanta.
     ///
-    /// Nobody is credited more rounds than take it to what its candidate costs, which is fewer than
-    /// 2^122 tokens: neither the product nor the sum overflows.
+    /// A class is never credited more rounds than its candidate's cost takes, which is less than 2^122
+    /// tokens: neither the product nor the sum overflows.
     fn credit(&mut self, rounds: i128) {
         self.deficit += i128::from(self.quantum) * rounds;
     }
 
-    /// Tokens that it lacks to pay for its candidate, not above 0 if it can; none without one.
+    /// Tokens that the class lacks to pay for its candidate, 0 or less if it can pay; `None` without one.
     #[inline]
     fn missing(&self) -> Option<i128> {
         Some(i128::from(self.price?) - self.deficit)
@@ -64,26 +64,26 @@ struct Shortfall {
 }
 
 impl Shortfall {
-    /// The rounds in which it is made up.
+    /// The number of rounds that make it up.
     fn rounds(self) -> u128 {
-        // A division of 128 bits takes some times as long as one of 64.
+        // A 128-bit division takes several times as long as a 64-bit one.
         match u64::try_from(self.missing) {
             Ok(missing) => missing.div_ceil(self.quantum).into(),
             Err(_) => self.missing.div_ceil(self.quantum.into()),
         }
     }
 
-    /// True if it is made up in fewer rounds, or earlier in the same one.
+    /// True if it is made up in fewer rounds, or earlier within the same round.
     #[inline]
     fn is_before(self, other: Self) -> bool {
         match (u64::try_from(self.missing), u64::try_from(other.missing)) {
-            // Quotients are compared by products, which take a fraction of the time.
+            // Comparing products avoids the divisions, which take several times as long.
             (Ok(missing), Ok(others)) => {
                 let product =
                     |missing: u64, quantum: u64| u128::from(missing) * u128::from(quantum);
                 product(missing, other.quantum) < product(others, self.quantum)
             }
-            // Only a debt is that large.
+            // Only a class in debt lacks that much.
             _ => self.rounds() < other.rounds(),
         }
     }
@@ -105,14 +105,14 @@ impl Ring {
         }
     }
 
-    /// The same without candidates.
+    /// The same ring, without candidates.
     pub(super) fn idle(&self) -> Self {
         let idle = |account: &Account| Account::new(account.quantum, account.deficit);
         let accounts = self.accounts.iter().map(idle).collect();
         Self::of(accounts, self.cursor, self.burst)
     }
 
-    /// Other classes, without candidates. Deficit, burst and cursor go with their classes.
+    /// A ring of other classes, without candidates. Deficit, burst and cursor move with their classes.
     pub(super) fn succeeded_by(&self, classes: &[Successor]) -> Self {
         let account = |successor: &Successor| {
             let former = successor.former.map(|former| self.accounts[former]);
@@ -120,7 +120,7 @@ impl Ring {
         };
         let successor = |former: usize| classes.iter().position(|it| it.former == Some(former));
         let length = self.accounts.len();
-        // A class that is no more gives its turn to the next one that is.
+        // A removed class passes its turn to the next one that remains.
         let from_cursor = (0..length).map(|offset| (self.cursor + offset) % length);
         Self::of(
             classes.iter().map(account).collect(),
@@ -154,7 +154,7 @@ impl Ring {
         self.ready.next(0).is_some()
     }
 
-    /// What a class's candidate costs, in tokens, from now on; none if it has none.
+    /// Sets what a class's candidate costs, in tokens; `None` if it has no candidate.
     #[inline]
     pub(super) fn set_price(&mut self, class: usize, price: Option<u64>) {
         self.accounts[class].price = price;
@@ -172,7 +172,7 @@ impl Ring {
         account.deficit = deficit.clamp(-MOST_CHARGED, MOST_CHARGED);
     }
 
-    /// A class has no backlog: it loses what it was credited, and its burst with it.
+    /// A class without backlog loses its credit, and its burst with it. A debt stays.
     #[inline]
     pub(super) fn leave(&mut self, class: usize) {
         let account = &mut self.accounts[class];
@@ -182,7 +182,7 @@ impl Ring {
         }
     }
 
-    /// A class is served for what its candidate cost, in tokens.
+    /// Serves a class: takes its candidate's cost, in tokens, and moves the cursor past it.
     #[inline]
     pub(super) fn spend(&mut self, class: usize, cost: u64) {
         let account = &mut self.accounts[class];
@@ -202,7 +202,7 @@ impl Ring {
             match self.accounts[class].missing() {
                 Some(..=0) => return Some(class),
                 Some(_) => self.burst = None,
-                // Only blocked: its credit waits with it.
+                // Only blocked: it keeps its credit and its burst.
                 None => {}
             }
         }

@@ -18,7 +18,7 @@ impl Snapshot {
         }
     }
 
-    /// Input tokens in all.
+    /// All input tokens.
     #[inline]
     pub(crate) fn raw(self) -> u64 {
         self.raw
@@ -36,7 +36,7 @@ impl Snapshot {
         self.raw - self.cached
     }
 
-    /// What a class pays: a request that is cached whole still takes its turn, so at least 1.
+    /// What a class pays: at least 1, because a fully cached request still takes a turn.
     #[inline]
     pub(crate) fn cost(self) -> u64 {
         self.uncached().max(1)
