@@ -90,7 +90,9 @@ impl Core {
             superseded: AtomicBool::new(false),
             common: Arc::clone(&self.common),
         };
-        let retiring = self.retiring.iter().filter(|pool| !pool.is_idle());
+        // The reload that removed one closes it last: until then a request may enter it that came under
+        // the policy before.
+        let retiring = self.retiring.iter().filter(|pool| !pool.is_over());
         next.retiring = retiring.cloned().chain(self.gone_in(&next)).collect();
         Arc::new(next)
     }

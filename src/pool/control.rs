@@ -150,6 +150,12 @@ impl Pool {
     pub(crate) fn is_idle(&self) -> bool {
         self.lock().in_use == 0
     }
+
+    /// True if no slot is in use and none will be granted.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.closed && state.in_use == 0
+    }
 }
 
 /// Somebody who waits until no slot is in use.

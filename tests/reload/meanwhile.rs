@@ -1,5 +1,10 @@
 //! A policy that is replaced while a request is looked at: its classifier may do so itself.
 
+use std::{
+    sync::{Arc, Mutex, mpsc::channel},
+    thread,
+};
+
 use tower::{Layer, Service};
 use tower_policy_queue::{Admission, PolicyQueueLayer, QueueHints};
 
@@ -52,4 +57,60 @@ fn a_header_that_only_the_former_policy_reads_is_no_mistake() {
     let request = with("it", &[("x-tokens", "many")]);
     let admission = admitted(request, QueueHints::default()).expect("it goes");
     assert_eq!(admission.worker(), Some("new"));
+}
+
+#[test]
+fn whoever_enters_a_dominion_while_it_goes_is_waited_for() {
+    let layer = PolicyQueueLayer::new(policy(
+        "
+dominions: [{id: going, max_concurrency: 1}, {id: pool, max_concurrency: 1}]
+default_dominion: pool
+",
+    ));
+    let handle = layer.handle();
+    let desk = Desk::default();
+    let mut service = layer.layer(desk.clone());
+    let mut first = Polled::new(service.call(get("first")));
+    let mut second = Polled::new(service.call(get("second")));
+    assert!(first.poll().is_pending() && second.poll().is_pending());
+
+    let (asked, is_asked) = channel();
+    let (answer, is_answered) = channel();
+    let is_answered = Arc::new(Mutex::new(is_answered));
+    let going = layer.dominion("going").unwrap();
+    let late = going.classifier(move |_: &http::Request<NoBody>| {
+        asked.send(()).unwrap();
+        is_answered.lock().unwrap().recv().unwrap();
+        QueueHints::default()
+    });
+    let mut late = late.layer(desk.clone());
+    let late = thread::spawn(move || {
+        let mut late = Polled::new(late.call(get("late")));
+        assert!(late.poll().is_pending());
+        late
+    });
+    is_asked.recv().unwrap();
+
+    // The first reload has put its policy in force and is about to close the dominion that goes. By then
+    // another one is over, and the request has entered under the policy that it came under.
+    let (entered, is_entered) = channel();
+    let other = layer.handle();
+    second.bell.on_ring(move || {
+        other
+            .reload(policy("dominions: [{id: pool, max_concurrency: 3}]"))
+            .unwrap();
+        answer.send(()).unwrap();
+        entered.send(late.join().unwrap()).unwrap();
+    });
+    handle
+        .reload(policy("dominions: [{id: pool, max_concurrency: 2}]"))
+        .unwrap();
+    let late = is_entered.recv().unwrap();
+    assert_eq!(desk.admission("late").dominion(), Some("going"));
+    drop((first, second));
+
+    let mut drained = Polled::new(handle.drained());
+    assert!(drained.poll().is_pending());
+    drop(late);
+    assert!(drained.poll().is_ready());
 }
