@@ -6,7 +6,7 @@ use super::{ALL, Demand, Worker, Workers};
 use crate::pool::eligible::{Among, Eligible, Wanted};
 
 impl Workers {
-    /// The ids of the workers that a request may go to, where the policy names them.
+    /// The ids of the workers that a request may go to; the implicit worker has none.
     pub(in crate::pool) fn ids(&self, wanted: &Wanted<'_>) -> Vec<Arc<str>> {
         let eligible = self.eligible(wanted);
         let open = eligible.iter().flat_map(|eligible| self.open(eligible));
@@ -14,16 +14,15 @@ impl Workers {
         open.filter_map(id).cloned().collect()
     }
 
-    /// The workers that a request may go to; none if it could not go to any of them now even if
-    /// they were idle.
+    /// The workers that a request may go to; `None` if none of them would take it now even if idle.
     pub(in crate::pool) fn eligible(&self, wanted: &Wanted<'_>) -> Option<Eligible> {
         self.resolve(wanted)
             .filter(|eligible| self.any_open(eligible))
     }
 
-    /// The worker of a request that runs on the slot of another one: the other's if it is one that
-    /// the request asks for, else of those the one that it prefers, or the least loaded; none if it
-    /// could go to none of them.
+    /// The worker for a request that runs on the slot of another one. That is `other`, the slot's own worker,
+    /// if it is among those that the request asks for; otherwise, of those that take requests, the one it
+    /// prefers, or the least loaded. `None` if there is none.
     pub(in crate::pool) fn beside(&self, other: Option<u32>, wanted: &Wanted<'_>) -> Option<u32> {
         let eligible = self.resolve(wanted)?;
         if let Some(other) = other.filter(|other| self.members(&eligible).contains(other)) {
@@ -35,7 +34,7 @@ impl Workers {
         preferred.or_else(|| self.least_of(self.open(&eligible)))
     }
 
-    /// The workers that a request asks for, whether they take any or not.
+    /// The workers that a request asks for, whether or not they take requests.
     fn resolve(&self, wanted: &Wanted<'_>) -> Option<Eligible> {
         let (among, listed) = if let Some(id) = wanted.worker {
             let allowed = wanted.allowed_workers;
@@ -58,15 +57,15 @@ impl Workers {
         Some(Eligible::new(among, listed, wanted.tolerations, preferred))
     }
 
-    /// Has a request that waits, for this model, go where one would go that comes now: to those that
-    /// serve the model by now, on its allow-list if it has one.
+    /// Has a request that waits for this model go where a new one would go: to the workers that serve the
+    /// model by now, and are on its allow-list if it has one.
     pub(in crate::pool) fn reconsider(&self, eligible: &mut Eligible, model: Option<&str>) {
         self.regroup(eligible, model);
         let Among::Group(group) = eligible.among else {
             return;
         };
         if let Some(listed) = eligible.list_mut() {
-            // Those stay that it named beyond what is kept of it.
+            // Of the names beyond what is kept of the list, the workers already found stay on it.
             let known = listed.now.iter().copied();
             let known = known.filter(|&worker| self.serves(worker, group));
             let mut now: Vec<u32> = known.collect();
@@ -78,8 +77,8 @@ impl Workers {
         eligible.retain_preferred(|worker| self.serves(worker, group));
     }
 
-    /// The same where all that is new is this worker. True if it is the first to serve the model, and
-    /// the others are out of the question.
+    /// The same, where this worker is all that is new. True if it is the first to serve the model, which
+    /// rules out all others.
     pub(in crate::pool) fn welcome(
         &self,
         worker: u32,
@@ -99,7 +98,7 @@ impl Workers {
                 if is_new && is_named && serves {
                     listed.now.push(worker);
                 } else if !serves {
-                    // It was there before, and comes back for other models.
+                    // It was there before, and comes back with other models.
                     listed.now.retain(|&other| other != worker);
                 }
             }
@@ -110,7 +109,8 @@ impl Workers {
         false
     }
 
-    /// Has a request for a model that none served wait for those that do; true if there are some now.
+    /// Moves a request for a model that no worker served to the group of that model; true if it has one by
+    /// now.
     fn regroup(&self, eligible: &mut Eligible, model: Option<&str>) -> bool {
         if eligible.among != Among::Group(ALL) {
             return false;
@@ -122,7 +122,7 @@ impl Workers {
         served.is_some()
     }
 
-    /// Those of an allow-list that are in a group.
+    /// The workers on an allow-list that are in a group.
     fn listed<'a>(&self, allowed: impl Iterator<Item = &'a str>, group: u32) -> Vec<u32> {
         let known = allowed.filter_map(|id| self.index(id));
         let mut listed: Vec<u32> = known.filter(|&worker| self.serves(worker, group)).collect();
@@ -143,7 +143,7 @@ impl Workers {
         }
     }
 
-    /// True unless all workers that a request could ever go to were removed.
+    /// False if all the workers that a request could ever go to were removed.
     pub(in crate::pool) fn any_left(&self, eligible: &Eligible) -> bool {
         let left = |&worker: &u32| !self.workers[worker as usize].condition.removed;
         self.members(eligible).iter().any(left)
@@ -157,7 +157,7 @@ impl Workers {
         }
     }
 
-    /// The eligible workers that take requests, one by one: for what a group does not keep count of.
+    /// The eligible workers that take requests, one by one: for what a group keeps no count of.
     pub(super) fn open<'a>(&'a self, eligible: &'a Eligible) -> impl Iterator<Item = u32> + 'a {
         let open = |worker: u32| {
             self.workers[worker as usize]
@@ -175,8 +175,8 @@ impl Workers {
         bar.is_some_and(|bar| self.bars[bar].busy[worker as usize])
     }
 
-    /// True if some eligible worker takes requests, and not too many of those are busy for the
-    /// class.
+    /// True if some eligible worker takes requests, and not too many of those that do are busy for the class.
+    /// Always true if not enforced.
     pub(in crate::pool) fn dispatchable(&self, class: usize, eligible: &Eligible) -> bool {
         if !self.enforced {
             return true;
@@ -197,24 +197,24 @@ impl Workers {
                 )
             }),
         };
-        // The quotient, because it rounds to the very number the policy wrote: 55 of 100 is 0.55,
+        // Compares the quotient, as it rounds to exactly the number that the policy says: 55 / 100 is 0.55,
         // while 0.55 * 100 is more than 55.
         busy < all && (busy as f64 / all as f64) < ratio
     }
 
-    /// The worker that a request of the class is given, if it is dispatchable.
+    /// The worker for a request of the class, if it is dispatchable.
     pub(in crate::pool) fn choose_dispatchable(
         &self,
         class: usize,
         eligible: &Eligible,
     ) -> Option<u32> {
-        // Without a bar it is dispatchable if there is a worker to choose.
+        // Without a bar no worker is busy: the request is dispatchable if there is a worker to choose.
         let counted = self.demands[class].bar.is_some();
         let dispatchable = !counted || self.dispatchable(class, eligible);
         dispatchable.then(|| self.choose(class, eligible)).flatten()
     }
 
-    /// The worker that a request is given where nobody has to wait for one.
+    /// The worker for a request that does not wait for one: if all are busy, the least loaded.
     pub(in crate::pool) fn choose_regardless(
         &mut self,
         class: usize,
@@ -225,20 +225,20 @@ impl Workers {
         chosen.unwrap_or_else(|| self.nowhere())
     }
 
-    /// Stands for the worker of requests that no worker may serve.
+    /// The placeholder for the worker of requests that no worker may serve.
     fn nowhere(&mut self) -> u32 {
         let known = self.workers.iter().position(Worker::is_nowhere);
         known.map_or_else(|| self.place(None), |index| index as u32)
     }
 
-    /// True if a request of the class could go now that may go to any worker.
+    /// True if a request of the class that may go to any worker is dispatchable.
     pub(in crate::pool) fn open_to(&self, class: usize) -> bool {
         let any = Eligible::new(Among::Group(ALL), None, &[], None);
         self.dispatchable(class, &any)
     }
 
-    /// The worker that a request is given: the one it prefers, or the least loaded of those that are
-    /// eligible, take requests and are not busy for the class.
+    /// The worker for a request, of those that are eligible, take requests and are not busy for the class:
+    /// the one it prefers, or the least loaded.
     pub(in crate::pool) fn choose(&self, class: usize, eligible: &Eligible) -> Option<u32> {
         let preferred = eligible.preferred().filter(|&worker| {
             let condition = &self.workers[worker as usize].condition;
@@ -266,7 +266,7 @@ impl Workers {
         workers.min_by_key(|&worker| self.workers[worker as usize].load(worker))
     }
 
-    /// True if the profile in force leaves out whatever a request could go to.
+    /// True if the profile in force leaves out all the workers that a request could go to.
     pub(in crate::pool) fn all_unselected(&self, eligible: &Eligible) -> bool {
         self.members(eligible).iter().all(|&worker| {
             let condition = &self.workers[worker as usize].condition;
@@ -274,7 +274,7 @@ impl Workers {
         })
     }
 
-    /// Whether what is kept up to date says of a class the same as each worker asked anew.
+    /// Whether what is kept up to date gives the same answers for a class as asking each worker anew.
     #[cfg(test)]
     pub(in crate::pool) fn agree(&self, class: usize, eligible: &Eligible) -> bool {
         let Demand { bar, ratio } = self.demands[class];

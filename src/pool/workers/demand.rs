@@ -1,25 +1,25 @@
-//! What the classes ask of their workers: how much prefill makes one busy for them.
+//! What the classes demand of their workers: how much prefill makes one busy for them.
 
 use super::Workers;
 use crate::config::{BusyThreshold, PolicyConfig};
 
-/// A threshold that classes share, and which workers are above it.
+/// A threshold that classes share, and which workers exceed it.
 #[derive(Debug)]
 pub(super) struct Bar {
     pub(super) threshold: BusyThreshold,
     pub(super) busy: Vec<bool>,
 }
 
-/// What a class asks of its workers.
+/// What a class demands of its workers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
-    /// Index of its bar; none: no worker is ever busy for it.
+    /// Index of its bar; if `None`, no worker is ever busy for it.
     pub(super) bar: Option<usize>,
     pub(super) ratio: f64,
 }
 
 impl Workers {
-    /// What the classes of `policy` ask, in place of what others asked. Who is busy is not known yet.
+    /// Replaces the demands by those of the classes of `policy`. Which workers are busy is not known yet.
     pub(super) fn set_demands(&mut self, policy: &PolicyConfig) {
         self.bars.clear();
         self.demands.clear();
@@ -34,7 +34,7 @@ impl Workers {
         if threshold.tokens.is_none() && threshold.fraction.is_none() {
             return Demand { bar: None, ratio };
         }
-        // Classes that differ in their ratio alone share the bar.
+        // Classes that differ only in their ratio share a bar.
         let threshold = BusyThreshold {
             ratio: None,
             ..threshold

@@ -1,4 +1,4 @@
-//! What a snapshot says of the workers.
+//! What a snapshot says about the workers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{Eligible, Worker, Workers, fits};
 use crate::pool::{WaitReason, WorkerSnapshot};
 
 impl Workers {
-    /// Why the gate does not let a request of the class through; nothing if it does.
+    /// Why the gate blocks a request of the class; `None` if it does not.
     pub(in crate::pool) fn blocked(&self, class: usize, eligible: &Eligible) -> Option<WaitReason> {
         if self.dispatchable(class, eligible) {
             return None;
@@ -31,14 +31,14 @@ impl Workers {
         })
     }
 
-    /// The id of a worker that the policy names.
+    /// The id of a worker; the implicit one has none.
     pub(in crate::pool) fn id(&self, worker: u32) -> Option<Arc<str>> {
         let worker = self.workers.get(worker as usize)?;
         worker.configured.as_ref().map(|it| Arc::clone(&it.id))
     }
 
-    /// The workers that were not removed, and those that were and still have requests, with their
-    /// indexes; and who is busy, which is not filled in.
+    /// The workers with their indices, without removed ones that have no requests left; and which are busy,
+    /// from which `busy_for` is to be filled in.
     pub(in crate::pool) fn snapshot(&self) -> (Vec<(u32, WorkerSnapshot)>, Busy) {
         let here = |worker: &Worker| {
             !worker.is_nowhere() && (!worker.condition.removed || worker.in_flight > 0)
@@ -66,12 +66,12 @@ impl Workers {
     }
 }
 
-/// Which workers were busy.
+/// Which workers were busy when the snapshot was taken.
 #[derive(Debug)]
 pub(in crate::pool) struct Busy {
     /// By bar and worker.
     bars: Vec<Vec<bool>>,
-    /// The bars of the classes.
+    /// By class, the index of its bar.
     of_classes: Vec<Option<usize>>,
 }
 

@@ -1,8 +1,8 @@
-//! The workers of a dominion: what each has in hand, which are busy, which is taken next.
+//! The workers of a dominion: what each has in hand, which are busy, which is chosen next.
 //!
-//! Plain data under the dominion's lock. Whether a worker is busy for a class is kept up to date
-//! rather than computed when asked: a change of load flips a few bits, and only the lanes that
-//! those bits concern are looked at again.
+//! Plain data under the dominion's lock. Whether a worker is busy for a class is kept up to date rather than
+//! computed when asked: a change of load flips a few bits, and only the lanes that those bits concern are
+//! rechecked.
 
 mod choice;
 mod demand;
@@ -33,22 +33,22 @@ use crate::{
 /// The workers of one dominion.
 #[derive(Debug)]
 pub(super) struct Workers {
-    /// An index is that of one id as long as anything refers to it, so that a request in flight keeps
-    /// naming its own.
+    /// An index belongs to one id for as long as anything refers to it, so that a request in flight keeps
+    /// naming its own worker.
     workers: Vec<Worker>,
     by_id: HashMap<Arc<str>, u32>,
-    /// Those that were removed: one that comes back goes on with what it still has.
+    /// Workers that were removed: one that comes back still has its unfinished requests.
     gone: HashMap<Arc<str>, u32>,
-    /// Indices of those that were removed and are forgotten, to be used again.
+    /// Indices of removed workers that are forgotten, to be reused.
     vacant: BTreeSet<u32>,
     groups: Vec<Group>,
-    /// Groups of models that nobody serves any more, to be used again.
+    /// Groups of models that no worker serves any more, to be reused.
     unserved: Vec<u32>,
     group_of_model: HashMap<String, u32>,
     bars: Vec<Bar>,
     /// By class.
     demands: Vec<Demand>,
-    /// Whether anybody may have to wait for a worker.
+    /// If false, no request ever waits for a worker.
     enforced: bool,
     pub(super) touched: Touched,
 }
@@ -78,7 +78,7 @@ impl Workers {
             .iter()
             .filter(|worker| worker.dominion == dominion)
         {
-            // Nobody waits yet who would have to know.
+            // No request waits yet that would have to be rechecked.
             let _ = this.add(Some(Arc::clone(worker)));
         }
         if this.workers.is_empty() {
@@ -87,19 +87,19 @@ impl Workers {
         this
     }
 
-    /// Without, requests go to the least loaded worker however busy it is, and to none if there is
-    /// none for them.
+    /// If not enforced, a request goes to the least loaded worker even if all are busy, and to no worker at
+    /// all if none may serve it.
     pub(super) fn set_enforced(&mut self, enforced: bool) {
         self.enforced = enforced;
     }
 
-    /// Adds a worker, and takes the implicit one out of service if this is the first. The answer is
-    /// to be passed to the schedule.
+    /// Adds a worker, and takes the implicit one out of service if this is the first. The result must be
+    /// passed to the schedule.
     pub(super) fn add(&mut self, configured: Option<Arc<config::Worker>>) -> Flipped {
         if configured.is_some() && self.by_id.is_empty() {
             let implicit = |worker: &Worker| worker.configured.is_none() && !worker.is_nowhere();
             if let Some(implicit) = self.workers.iter().position(implicit) {
-                // The new worker's own change concerns the same lanes.
+                // Not reported: the new worker's own change has the same lanes rechecked.
                 let _ = self.set_condition(implicit as u32, |condition| condition.removed = true);
             }
         }
@@ -142,7 +142,7 @@ impl Workers {
         }
     }
 
-    /// Takes a worker out of service. Those it still serves finish.
+    /// Takes a worker out of service. Requests that it still has finish.
     pub(super) fn remove(&mut self, id: &str) -> Option<Flipped> {
         let (id, index) = self.by_id.remove_entry(id)?;
         self.gone.insert(id, index);
@@ -168,7 +168,7 @@ impl Workers {
             .unwrap_or_default()
     }
 
-    /// Changes who may go to a worker.
+    /// Changes which requests may go to a worker.
     pub(super) fn set_condition(
         &mut self,
         index: u32,
@@ -203,7 +203,8 @@ impl Workers {
         }
     }
 
-    /// Has those that others know by the same id be as these are. Nobody may wait for them.
+    /// Copies the conditions of `others` to the workers with the same ids. No request may be waiting for
+    /// these: the schedule is not told.
     pub(super) fn take_conditions(&mut self, others: &Self) {
         for (id, &index) in &others.by_id {
             if let Some(own) = self.index(id) {
@@ -213,12 +214,12 @@ impl Workers {
         }
     }
 
-    /// How many there are, and at least one: what the limits of a class are multiplied by.
+    /// The number of workers, but at least 1: the factor of a class's limits.
     pub(super) fn count(&self) -> u64 {
         self.by_id.len().max(1) as u64
     }
 
-    /// What the policy says of a worker, to be handed to the request that it gets.
+    /// The worker as the policy describes it, for the request that is assigned to it.
     pub(super) fn assigned(&self, index: u32) -> Assigned {
         let worker = self.workers[index as usize].configured.clone();
         Assigned { index, worker }
@@ -262,7 +263,7 @@ impl Workers {
             bars,
             ..
         } = self;
-        // Where there is no choice of workers, no order among them is kept.
+        // With a single worker and no bars there is neither an order nor a busy bit to update.
         let plain = workers.len() == 1 && bars.is_empty();
         let worker = &mut workers[index as usize];
         let old = worker.load(index);
@@ -310,7 +311,7 @@ impl Workers {
         self.workers.iter().map(|worker| worker.in_flight)
     }
 
-    /// What a worker has, by index, removed or not.
+    /// The load of the worker at an index, removed or not.
     #[cfg(feature = "metrics")]
     pub(super) fn load_at(&self, index: usize) -> Option<WorkerLoad<'_>> {
         let worker = self.workers.get(index)?;
@@ -322,7 +323,7 @@ impl Workers {
     }
 }
 
-/// Whether a change made a worker available, or not available any more, to some class.
+/// Whether a change opened or closed a worker for some class.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(super) struct Flipped {
@@ -330,7 +331,7 @@ pub(super) struct Flipped {
     pub(super) any: bool,
 }
 
-/// The worker that a request was given to.
+/// The worker that a request was assigned to.
 #[derive(Clone, Debug)]
 pub(crate) struct Assigned {
     pub(super) index: u32,

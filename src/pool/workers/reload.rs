@@ -1,4 +1,4 @@
-//! The workers of another policy.
+//! Switching to the workers of another policy.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -6,10 +6,10 @@ use super::{ALL, Group, Worker, Workers};
 use crate::config::{self, PolicyConfig};
 
 impl Workers {
-    /// Goes over to another policy, under which the dominion has `wanted` workers. Those that have a
-    /// worker's id keep what it has in hand, and its conditions; the others are removed, as with
-    /// [`remove`](Self::remove). Whoever was eligible for a model stays so. Local models that are not
-    /// `selected` take no requests, where some were.
+    /// Switches to another policy, under which the dominion has the `wanted` workers. A worker whose id is
+    /// already known keeps what it has in hand, and its conditions; those that are not wanted are removed, as
+    /// by [`remove`](Self::remove). A model that is still served keeps its group, so that waiting requests
+    /// stay eligible. If `selected` is given, local models that are not in it take no requests.
     pub(in crate::pool) fn reload(
         &mut self,
         policy: &PolicyConfig,
@@ -35,7 +35,7 @@ impl Workers {
             let known = &mut self.workers[index as usize];
             known.configured = Some(Arc::clone(worker));
             known.groups = groups;
-            // Before anybody is given one of them: the profile in force is that of this policy, too.
+            // Before a request is assigned to it: the profile in force applies to this policy, too.
             known.condition.unselected = worker.endpoint.is_none()
                 && selected.is_some_and(|models| !models.contains(&*worker.id));
         }
@@ -49,7 +49,7 @@ impl Workers {
         self.recount();
     }
 
-    /// Counts anew all that is kept count of.
+    /// Recomputes which workers are busy, and all groups with their counts.
     fn recount(&mut self) {
         for bar in &mut self.bars {
             let busy = |worker: &Worker| worker.exceeds(&bar.threshold);

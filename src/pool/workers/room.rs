@@ -1,27 +1,27 @@
-//! Indices of workers and groups, which are used again once nothing refers to them.
+//! Indices of workers and groups, which are reused once nothing refers to them.
 //!
-//! A worker's index is told to the requests that it has, and kept by those that wait for it, so it stays
-//! its own after the worker was removed: for those requests, and for when it comes back. Of workers that
-//! come under ever new names there would be ever more. So once many are gone, those indices become
-//! vacant whose workers have nothing left and are named by nobody who waits.
+//! Running requests know their worker by its index, and waiting ones may name it, so the index stays the
+//! worker's own after the worker is removed: for those requests, and in case it comes back. With workers
+//! under ever new names there would be ever more indices. So once many workers are gone, the indices of those
+//! that have nothing left and that no waiting request names become vacant.
 
 use std::collections::HashSet;
 
 use super::{ALL, Group, Worker, Workers};
 use crate::config;
 
-/// As many may be gone without being looked through, besides twice those that are there: where a few
-/// come and go, all have their own places for ever.
+/// How many workers may be gone, besides twice as many as there are, before any is forgotten: where a few
+/// come and go, each keeps its index for good.
 const GONE: usize = 16;
 
 impl Workers {
-    /// The index of one that comes: its own, if it was there before, and of the same kind. It takes
-    /// requests again.
+    /// The index for a worker that is added: its former one, if it was there before and was of the same kind
+    /// (local or remote). It takes requests again.
     pub(super) fn place(&mut self, comes: Option<&config::Worker>) -> u32 {
         let known = comes.and_then(|comes| Some((comes, self.gone.remove(&comes.id)?)));
         if let Some((comes, index)) = known {
             let known = &mut self.workers[index as usize];
-            // Who runs on the one can be told that it is unloaded, and who runs on the other cannot.
+            // A request on a local model can be told that the model is unloaded; one on an endpoint cannot.
             let is_local = |worker: &config::Worker| worker.endpoint.is_none();
             if known.configured.as_deref().map(is_local) == Some(is_local(comes)) {
                 known.condition = super::Condition::default();
@@ -44,18 +44,18 @@ impl Workers {
         (self.workers.len() - 1) as u32
     }
 
-    /// True once so many are gone that it is worth looking through them.
+    /// True once so many workers are gone that it is worth looking for vacant indices.
     pub(in crate::pool) fn is_crowded(&self) -> bool {
         let here = self.by_id.len();
         let gone = self.workers.len() - here - self.vacant.len();
         gone > 2 * here + GONE
     }
 
-    /// Makes the indices vacant of those that are gone, have nothing left, and are not `named` by
-    /// anybody who waits.
+    /// Vacates the indices of workers that are gone, have nothing left, and are not `named` by a waiting
+    /// request.
     pub(in crate::pool) fn vacate(&mut self, named: &HashSet<u32>) {
         for (index, worker) in (0..).zip(&self.workers) {
-            // Who still has to take prefill off one has it above 0 until then.
+            // As long as a request has prefill to take off the worker, this is above 0.
             let idle = worker.in_flight == 0 && worker.prefill == 0;
             let gone = worker.condition.removed && worker.configured.is_some();
             if gone && idle && !named.contains(&index) {
@@ -86,7 +86,7 @@ impl Workers {
     fn new_group(&mut self) -> u32 {
         let group = Group::new(self.bars.len());
         if let Some(index) = self.unserved.pop() {
-            // Those that served the model before may come back, and not serve this one.
+            // Workers that are gone may still be in it, and need not serve the new model if they come back.
             for worker in &mut self.workers {
                 worker.groups.retain(|&other| other != index);
             }
@@ -97,8 +97,8 @@ impl Workers {
         (self.groups.len() - 1) as u32
     }
 
-    /// Forgets the models that nobody serves any more. Those who wait for one are to be refused before
-    /// another worker comes.
+    /// Forgets the models that no worker serves any more. Requests that wait for one must be refused before
+    /// another worker is added, which may reuse the group.
     pub(super) fn forget_unserved(&mut self) {
         let Self {
             groups,
@@ -113,7 +113,7 @@ impl Workers {
         });
     }
 
-    /// How many indices there are, of workers and of groups.
+    /// The number of indices of workers and of groups.
     #[cfg(test)]
     pub(in crate::pool) fn indices(&self) -> (usize, usize) {
         (self.workers.len(), self.groups.len())

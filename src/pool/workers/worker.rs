@@ -7,13 +7,13 @@ use crate::{
     pool::group::Load,
 };
 
-/// A worker under its index.
+/// A worker, known by its index.
 #[derive(Debug)]
 pub(super) struct Worker {
-    /// What the policy says of it; none for the implicit worker of a dominion without any.
+    /// As the policy describes it; `None` for the implicit worker of a dominion without workers.
     pub(super) configured: Option<Arc<config::Worker>>,
-    /// Uncached tokens of the requests whose first byte has not come.
-    /// Wider than any of them, so that what is added can be taken off again.
+    /// Uncached tokens of its requests whose first byte has not come. Wider than the tokens of any request,
+    /// so that it does not saturate, and what is added can be taken off again.
     pub(super) prefill: u128,
     pub(super) in_flight: u64,
     pub(super) groups: Vec<u32>,
@@ -23,19 +23,19 @@ pub(super) struct Worker {
 /// What keeps requests from a worker, besides being busy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
-    /// Kept for those who tolerate each of them.
+    /// Only requests that tolerate all of these may go to it.
     pub(crate) taints: BTreeSet<Box<str>>,
     pub(crate) overloaded: bool,
-    /// Finishes what it has.
+    /// It takes no more requests, and finishes those it has.
     pub(crate) draining: bool,
     /// A local model that the profile in force leaves out.
     pub(crate) unselected: bool,
-    /// It is no more, but for the requests it still has.
+    /// It is gone, except for the requests it still has.
     pub(in crate::pool) removed: bool,
 }
 
 impl Condition {
-    /// True if anybody may go to the worker.
+    /// True if every request may go to the worker.
     pub(super) fn open_to_all(&self) -> bool {
         self.open_to(&[])
     }
@@ -62,7 +62,7 @@ impl Worker {
         (fits(self.prefill), in_flight, index)
     }
 
-    /// True of the one that stands for no worker.
+    /// True for the placeholder of requests without a worker.
     pub(super) fn is_nowhere(&self) -> bool {
         self.groups.is_empty()
     }
@@ -71,7 +71,7 @@ impl Worker {
         self.configured.as_ref()?.max_num_batched_tokens
     }
 
-    /// The most prefill, in whole tokens, with which it is not busy.
+    /// The most prefill, in whole tokens, at which it is not busy.
     pub(super) fn limit(&self, threshold: &BusyThreshold) -> Option<u64> {
         let batch = threshold.fraction.zip(self.batch());
         // Float to integer casts saturate.
@@ -89,17 +89,17 @@ impl Worker {
     }
 }
 
-/// What a worker has.
+/// A worker's load.
 #[cfg(feature = "metrics")]
 pub(in crate::pool) struct WorkerLoad<'a> {
-    /// None for the implicit worker.
+    /// `None` for the implicit worker.
     pub(in crate::pool) id: Option<&'a Arc<str>>,
     /// In tokens.
     pub(in crate::pool) prefill: u64,
     pub(in crate::pool) in_flight: u64,
 }
 
-/// Tokens as they are told: those that no number holds as the most.
+/// Tokens as they are reported: saturated at the largest `u64`.
 pub(super) fn fits(prefill: u128) -> u64 {
     u64::try_from(prefill).unwrap_or(u64::MAX)
 }
