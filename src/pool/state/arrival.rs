@@ -8,7 +8,7 @@ pub(in crate::pool) enum Entered {
     Started {
         assigned: Assigned,
         granted: Option<Instant>,
-        /// Its name in the shadow of a dominion that is not enforced; 0 elsewhere.
+        /// Its id in the shadow of a dominion that is not enforced; 0 if it is not followed there.
         claim: ClaimId,
     },
     Parked {
@@ -18,7 +18,7 @@ pub(in crate::pool) enum Entered {
 }
 
 impl State {
-    /// The one decision about an arrival, whose class is one of the policy of this generation.
+    /// The one decision about an arrival. Its class is an index into the policy of this generation.
     pub(in crate::pool) fn enter(
         &mut self,
         epoch: Instant,
@@ -49,7 +49,7 @@ impl State {
         entered
     }
 
-    /// Lets a request of a dominion in that is not enforced, and follows it in the shadow.
+    /// Admits a request to a dominion that is not enforced, and follows it in the shadow.
     fn admit_regardless(
         &mut self,
         epoch: Instant,
@@ -99,9 +99,10 @@ impl State {
         let nobody_waits = self.schedule.backlog(class).requests == 0;
         if nobody_waits && self.has_slot() {
             if let Some(worker) = self.workers.choose_dispatchable(class, &eligible) {
-                // It may make a worker busy, never one less busy: nobody else can go now.
+                // This may make a worker busy, never less busy: it makes nobody else dispatchable.
                 self.start(worker, snapshot.uncached());
-                // A dominion with room to spare is not asked how fast it drains.
+                // The drain rate matters only once slots run out: with some to spare, it is no reason to read
+                // the clock.
                 let timed = self.classes[class].max_hold || !self.has_slot();
                 return Ok(Entered::Started {
                     assigned: self.workers.assigned(worker),
@@ -127,7 +128,7 @@ impl State {
         let Arrival {
             class, snapshot, ..
         } = *arrival;
-        // First of the limits: it is the one that a client can do something about.
+        // Checked before the other limits: it is the one that a client can do something about.
         let reached = |&max: &usize| self.clients.waiting(arrival.client) >= max;
         if let Some(max_queue_per_client) = self.max_queue_per_client.filter(reached) {
             return Err(Refusal::ClientLimit {
@@ -190,8 +191,7 @@ impl State {
         })
     }
 
-    /// Compares a class's limits with what is queued already: the request that crosses one is
-    /// still let in.
+    /// Compares a class's limits with what is already queued: the request that crosses one is still accepted.
     fn check_limits(&self, class: usize) -> Result<(), Refusal> {
         let queued = self.schedule.backlog(class);
         let limits = self.classes[class].limits;

@@ -1,15 +1,15 @@
-//! What a test recounts.
+//! What tests compare with their own counts.
 
 use super::*;
 
-/// Everything a test recounts.
+/// Everything that tests compare with their own counts.
 #[derive(Debug)]
 pub(in crate::pool) struct Audit {
     pub(in crate::pool) in_use: usize,
     pub(in crate::pool) queued: usize,
-    /// The workers of those who were granted and have not asked since, by waiter.
+    /// The workers of the waiters that were granted and have not asked since, by waiter.
     pub(in crate::pool) granted: std::collections::BTreeMap<usize, u32>,
-    /// Who was refused and has not asked since.
+    /// The waiters that were refused and have not asked since.
     pub(in crate::pool) refused: std::collections::BTreeSet<usize>,
     pub(in crate::pool) labels: usize,
     pub(in crate::pool) prefill: Vec<u64>,
@@ -17,9 +17,9 @@ pub(in crate::pool) struct Audit {
     pub(in crate::pool) in_flight: Vec<u64>,
     /// Requests, raw tokens and cached tokens, by class.
     pub(in crate::pool) backlog: Vec<(u64, u64, u64)>,
-    /// Heads that the gate lets through, each asked anew.
+    /// Heads that the gate lets through when each is asked anew.
     pub(in crate::pool) dispatchable: usize,
-    /// Whether all that is kept count of for the workers is as it looks when counted anew.
+    /// Whether what is kept up to date about the workers agrees with computing it anew.
     pub(in crate::pool) workers_agree: bool,
     /// Whether some hold can expire.
     pub(in crate::pool) expires: bool,

@@ -2,20 +2,20 @@
 
 use super::*;
 
-/// What waits in all classes, put so that what is served before a newcomer is soon told for each of
-/// them.
+/// The backlog of all classes, arranged so that what is served before a newcomer is quickly computed for each
+/// class.
 #[derive(Debug)]
 pub(in crate::pool) struct Queues {
-    /// The rounds in which each class with backlog is served all that it has, the fewest first.
+    /// How many rounds it takes to serve all that each backlogged class has, in ascending order.
     rounds: Vec<f64>,
-    /// What the first so many of those have, in tokens.
+    /// The tokens that the first n of those classes have, by n.
     tokens: Vec<u128>,
-    /// What those behind the first so many are credited in each round, in tokens.
+    /// The tokens that all but the first n of those classes are credited in each round, by n.
     quanta: Vec<u128>,
 }
 
 impl Queues {
-    /// Of these classes what they have and are credited, in tokens. O(C log C).
+    /// From what each class has, and is credited in each round, in tokens. O(C log C).
     fn new(classes: impl Iterator<Item = (u64, u64)>) -> Self {
         let rounds = |(tokens, quantum): (u64, u64)| tokens as f64 / quantum as f64;
         let mut classes: Vec<(u64, u64)> = classes.collect();
@@ -38,32 +38,33 @@ impl Queues {
         this
     }
 
-    /// What all of them are credited in each round, in tokens.
+    /// The tokens that all of them together are credited in each round.
     pub(in crate::pool) fn quanta(&self) -> u128 {
         self.quanta[0]
     }
 
-    /// What they are served in so many rounds, in tokens: each its quanta, or all that it has.
+    /// The tokens that they are served in this many rounds: each class its quanta, or all that it has if that
+    /// is less.
     fn served(&self, rounds: f64) -> f64 {
         let done = self.rounds.partition_point(|&needed| needed <= rounds);
         self.tokens[done] as f64 + rounds * self.quanta[done] as f64
     }
 }
 
-/// What a backlog costs, in tokens: each request costs one at least.
+/// What a backlog costs, in tokens, as far as its sums tell: at least 1 for each request.
 fn cost_of(backlog: Backlog) -> u64 {
     let uncached = backlog.raw_tokens.saturating_sub(backlog.cached_tokens);
     uncached.max(backlog.requests)
 }
 
 impl State {
-    /// When a newcomer of the class, that costs this many tokens, had better come again.
+    /// When a newcomer of the class with this cost, in tokens, should retry.
     pub(in crate::pool) fn retry_after(&mut self, class: usize, cost: u64) -> Duration {
         let ahead = self.ahead(class, cost as f64);
         self.drain.retry_after(ahead)
     }
 
-    /// What waits in all classes.
+    /// The backlog of all classes.
     pub(in crate::pool) fn queues(&self) -> Queues {
         let backlogged = self.schedule.backlogged();
         Queues::new(backlogged.map(|class| {
@@ -72,7 +73,7 @@ impl State {
         }))
     }
 
-    /// How long a newcomer of the class, of average cost, would wait.
+    /// How long a newcomer of the class with an average cost would wait.
     pub(in crate::pool) fn estimated_wait(
         &self,
         class: usize,
@@ -88,18 +89,18 @@ impl State {
         let cost = self.drain.mean_cost()?;
         let own = cost_of(self.schedule.backlog(class)) as f64 + cost;
         let rounds = own / self.classes[class].quantum as f64;
-        // Its own class is among them, with all that it has by now.
+        // `served` includes its own class, with its whole backlog.
         let ahead = self.as_ahead(cost + queues.served(rounds));
         let seconds = self.drain.seconds(ahead)?;
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    /// What is served before a newcomer of the class is done, that costs this many tokens.
+    /// What is served until a newcomer of the class with this cost, in tokens, is done.
     fn ahead(&self, class: usize, cost: f64) -> Ahead {
         let costs = |backlog: Backlog| cost_of(backlog) as f64;
         let own = costs(self.schedule.backlog(class)) + cost;
         let rounds = own / self.classes[class].quantum as f64;
-        // Meanwhile each other class is served its quanta, or all that it has.
+        // Meanwhile each other class is served its quanta, or all that it has if that is less.
         let others = self
             .schedule
             .backlogged()

@@ -57,33 +57,34 @@ pub(super) struct State {
     pub(super) classes: Vec<ClassRules>,
     /// What became of the requests, by class.
     pub(super) totals: Vec<Totals>,
-    /// Of the classes that there are no more.
+    /// The totals of classes that a reload has removed.
     pub(super) former: Totals,
     pub(super) shares: Shares,
     pub(super) idling: Idling,
     pub(super) meter: Meter,
-    /// Arrivals so far; numbers them.
+    /// How many requests have been parked so far, which numbers them.
     arrivals: u64,
     pub(super) revocables: Revocables,
     pub(super) visits: Visits,
     pub(super) timekeeper: Option<Timekeeper>,
     pub(super) drain: Drain,
-    /// To be woken when no slot is in use.
+    /// Wakers of those who wait until no slot is in use, by id.
     pub(super) idle_watch: Vec<(u64, Waker)>,
-    /// Numbers them.
+    /// The last id given to one of them.
     pub(super) watches: u64,
     pub(super) closed: bool,
-    /// Where the dominion is not enforced: what it would do if it were.
+    /// What a dominion that is not enforced would do if it were.
     pub(super) shadow: Option<Box<Shadow>>,
-    /// Requests that were followed in a shadow.
+    /// The last id given to a request that is followed in a shadow.
     claims: ClaimId,
-    /// The time, where it is told; elsewhere it is taken from the clock.
+    /// The time, where it is set, as in a shadow; elsewhere the clock is read.
     pub(super) clock: Option<Instant>,
-    /// In a shadow, the waiters that were granted or refused and not asked about since.
+    /// In a shadow, the waiters that were granted or refused since [`decided`](Self::decided) was last
+    /// called.
     pub(super) decided: Option<Vec<usize>>,
 }
 
-/// What the decisions of this floor need to know of a class.
+/// What the decisions of the pool need to know about a class.
 #[derive(Debug)]
 pub(super) struct ClassRules {
     pub(super) order: QueuePolicy,
@@ -117,7 +118,7 @@ impl State {
         state
     }
 
-    /// With its limits in force, whatever the policy says.
+    /// A dominion whose limits are enforced, whatever the policy says.
     pub(super) fn enforced(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
         let limits = dominion.map(|index| &policy.dominions[index]);
         let totals = vec![Totals::default(); policy.classes.len()];
@@ -162,7 +163,7 @@ impl State {
         }
     }
 
-    /// The waiters that were granted or refused since this was last asked.
+    /// Takes the waiters that were granted or refused since the last call.
     pub(super) fn decided(&mut self) -> Vec<usize> {
         self.decided
             .as_mut()
@@ -170,7 +171,7 @@ impl State {
             .unwrap_or_default()
     }
 
-    /// Takes note of a waiter that was granted or refused.
+    /// Notes that a waiter was granted or refused.
     pub(super) fn note_decided(&mut self, waiter: usize) {
         if let Some(decided) = &mut self.decided {
             decided.push(waiter);
@@ -181,12 +182,12 @@ impl State {
         self.clock.unwrap_or_else(Instant::now)
     }
 
-    /// Gives a class back what a request paid that came to nothing: the backend never saw it.
+    /// Gives a class back what it paid for a request that the backend never saw.
     pub(super) fn refund(&mut self, class: usize, snapshot: Snapshot) {
         self.schedule.charge(class, -i128::from(snapshot.cost()));
     }
 
-    /// A request is over, at this time if that matters.
+    /// A request gives its slot back, at this time if that matters.
     pub(super) fn release(&mut self, grant: &Grant, ended: Option<Instant>, wakes: &mut WakeList) {
         if let Some(revocation) = &grant.revocation {
             self.revocables.remove(revocation);
@@ -209,8 +210,8 @@ impl State {
         let Some(revocation) = &grant.revocation else {
             return;
         };
-        // Also when its last holder is about to release it: who keeps the time must not wait for it
-        // in a loop.
+        // Even if its last holder is just about to release it: the timekeeper must not find it due again in a
+        // loop until then.
         self.revocables.remove(revocation);
         if grant.take_back() {
             self.count_revoked(grant, reason);
@@ -240,19 +241,19 @@ impl State {
         }
     }
 
-    /// Has those look again who wait until no slot is in use.
+    /// Wakes those who wait until no slot is in use, so that they look again.
     pub(super) fn wake_idle_watch(&mut self, wakes: &mut WakeList) {
         wakes.extend(self.idle_watch.drain(..).map(|(_, waker)| waker));
     }
 
-    /// The first byte of a response came.
+    /// The first byte of a response has come.
     pub(super) fn end_prefill(&mut self, worker: u32, uncached: u64, wakes: &mut WakeList) {
         let flipped = self.workers.end_prefill(worker, uncached);
         self.recheck(flipped);
         self.arbitrate(wakes);
     }
 
-    /// Refuses everybody who waits, and whoever comes. Those who were granted keep their slots.
+    /// Refuses all requests that wait, and all that come from then on. Granted ones keep their slots.
     pub(super) fn close(&mut self, wakes: &mut WakeList) {
         self.closed = true;
         for waiter in self.queued(|_| true) {
@@ -260,7 +261,7 @@ impl State {
         }
     }
 
-    /// The queued waiters whose entry is of this kind.
+    /// The queued waiters whose entries satisfy `which`.
     pub(super) fn queued(&self, which: impl Fn(&Parked) -> bool) -> Vec<usize> {
         let entries = self.schedule.entries().map(|entry| &entry.payload);
         entries
@@ -277,8 +278,7 @@ impl State {
         }
     }
 
-    /// The class, by its index in this policy, that is in force under the name of `class` in the
-    /// policy of `view`.
+    /// The index, in the policy in force, of the class with the same name as `class` in the policy of `view`.
     pub(super) fn class_now(&self, view: &Pool, class: usize) -> Option<usize> {
         if view.generation == self.generation {
             return Some(class);
@@ -308,7 +308,7 @@ impl State {
         }
     }
 
-    /// To be called before the lock is given back.
+    /// Must be called before the lock is released.
     pub(super) fn before_unlock(&mut self, wakes: &mut WakeList) {
         let idles = self.has_slot() && self.schedule.is_dispatchable();
         self.idling.note(idles);
@@ -321,13 +321,13 @@ impl State {
         self.max_concurrency.is_none_or(|slots| self.in_use < slots)
     }
 
-    /// Hands out slots until none is free or nobody may go. Of those who wait on, one keeps the
-    /// time: it may have been among those who go.
+    /// Hands out slots until none is free or nobody may go. Then one of those who still wait has to keep the
+    /// time: the timekeeper may be among those who were granted.
     pub(super) fn arbitrate(&mut self, wakes: &mut WakeList) {
         self.arbitrate_at(None, wakes);
     }
 
-    /// The same, where the caller may know the time already: the clock is not asked twice.
+    /// The same for a caller that may already know the time, so that the clock is not read twice.
     fn arbitrate_at(&mut self, now: Option<Instant>, wakes: &mut WakeList) {
         self.hand_out(now, wakes);
         self.appoint_timekeeper(wakes);
@@ -344,8 +344,8 @@ impl State {
             }
             self.forget_client(&entry);
             let Parked { waiter, eligible } = &entry.payload;
-            // A head that passed the gate has a worker that is not busy, but where nothing is enforced
-            // any more.
+            // A head that passed the gate has a worker that is not busy, except where a reload has just ended
+            // the enforcement.
             let worker = self.workers.choose_regardless(entry.class, Some(eligible));
             self.start(worker, entry.snapshot.uncached());
             self.seniority.remove(*waiter);
@@ -375,8 +375,8 @@ impl State {
         self.recheck(flipped);
     }
 
-    /// A worker became busy or free for some class: heads that wait for it may have opened or
-    /// closed.
+    /// A worker became busy or free for some class: heads that wait for it may be dispatchable now, or
+    /// blocked.
     pub(super) fn recheck(&mut self, flipped: Flipped) {
         if flipped.any {
             self.schedule.recheck_worker(flipped.worker, &self.workers);
