@@ -1,15 +1,14 @@
 //! Tells a metrics recorder what a pool counts.
 //!
-//! The pool's own counts are the truth. Under the lock, at the end of each change, they are compared
-//! with what was told so far, and the differences are written on a [`Bulletin`]; whoever made the
-//! change publishes it once the lock is given back. Each difference is on exactly one bulletin, as
-//! what was told is brought up to date under the same lock, and each bulletin is published once. So
-//! what the recorder was told adds up to the counts, in whatever order bulletins are published,
-//! without anybody waiting for anybody: nothing is lost, and no counter goes backwards. That is why
-//! gauges are moved by differences and not set: of two that are set at the same time, the older could
-//! come last.
+//! The pool's own counts are the truth. Under the lock, at the end of each change, they are compared with
+//! what was told so far, and the differences are written to a [`Bulletin`], which whoever made the change
+//! publishes once the lock is released. Each difference is on exactly one bulletin, as what was told is
+//! brought up to date under the same lock, and each bulletin is published once. So what the recorder is told
+//! adds up to the counts, in whatever order the bulletins are published, and without anybody waiting for
+//! anybody: nothing is lost, and no counter goes backwards. This is why gauges are moved by differences
+//! rather than set: of two values set at the same time, the older could come last.
 //!
-//! Without the feature `metrics`, `off.rs` is in this module's place.
+//! Without the feature `metrics`, `off.rs` takes the place of this module.
 
 mod series;
 #[cfg(test)]
@@ -36,16 +35,16 @@ use super::{
 };
 use crate::config::{PolicyClass, PolicyConfig};
 
-/// What a recorder was told of a pool, or will be by a bulletin.
+/// What a recorder has been told about a pool, or will be by a bulletin.
 #[derive(Debug)]
 pub(super) struct Meter {
     /// The dominion's id.
     id: Arc<str>,
     dominion: Told<0, 3>,
-    /// Whose classes they are.
+    /// The policy that `classes` belong to.
     policy: Arc<PolicyConfig>,
     classes: Vec<ClassTold>,
-    /// Of the classes that there are no more; none before a reload.
+    /// The removed classes, together; `None` until a reload removes one.
     former: Option<Told<CLASS_COUNTERS, 0>>,
     /// By index.
     workers: Vec<Told<0, 2>>,
@@ -53,11 +52,11 @@ pub(super) struct Meter {
     pending: Vec<Step>,
 }
 
-/// What was told of some series: as many counters, and as many gauges.
+/// What was told of some series: `C` counters and `G` gauges.
 #[derive(Debug)]
 struct Told<const C: usize, const G: usize> {
     series: Arc<Series>,
-    /// Not even that there are these series.
+    /// Whether nothing was told yet, not even that these series exist.
     fresh: bool,
     counters: [u64; C],
     gauges: [i64; G],
@@ -65,7 +64,7 @@ struct Told<const C: usize, const G: usize> {
 
 type ClassTold = Told<CLASS_COUNTERS, 4>;
 
-/// What changed, to be told once no lock is held.
+/// What has changed, to be told once no lock is held.
 #[derive(Debug)]
 pub(super) struct Bulletin {
     steps: Vec<Step>,
@@ -73,7 +72,7 @@ pub(super) struct Bulletin {
 
 #[derive(Debug)]
 enum Step {
-    /// What the next ones are about. Comes alone, too, when the series are new.
+    /// What the next steps are about. It comes alone, too: when the series are new, or are dropped.
     Of(Arc<Series>),
     Count(usize, u64),
     Move(usize, i64),
@@ -90,7 +89,7 @@ impl<const C: usize, const G: usize> Told<C, G> {
         }
     }
 
-    /// Writes down what is new, and takes it for told.
+    /// Writes down what is new, and counts it as told.
     fn tell(&mut self, counters: [u64; C], gauges: [i64; G], steps: &mut Vec<Step>) {
         if !self.fresh && self.counters == counters && self.gauges == gauges {
             return;
@@ -107,8 +106,8 @@ impl<const C: usize, const G: usize> Told<C, G> {
         }
     }
 
-    /// Takes the gauges back to 0, so that it may be dropped under a lock: the handles are the
-    /// recorder's, and go with the steps. Once is enough.
+    /// Takes the gauges back to 0, after which this may be dropped under a lock: the last step keeps the
+    /// recorder's handles until it is published. Does nothing the second time.
     fn retract(&mut self, steps: &mut Vec<Step>) {
         if !self.fresh {
             self.tell(self.counters, [0; G], steps);
@@ -118,8 +117,8 @@ impl<const C: usize, const G: usize> Told<C, G> {
     }
 }
 
-/// A gauge's value, at most 2^50 so that sums and differences of a few are exact in an `f64`, however
-/// many tokens a client says it has.
+/// A gauge's value, at most 2^50 either way, so that sums and differences of a few are exact in an `f64`
+/// however many tokens a client claims.
 fn gauge(value: impl TryInto<i64>) -> i64 {
     const MOST: i64 = 1 << 50;
     value.try_into().unwrap_or(MOST).clamp(-MOST, MOST)
@@ -131,7 +130,7 @@ impl Meter {
         Self::named(policy, id.unwrap_or_default())
     }
 
-    /// Of what a dominion would be if it were enforced. No dominion has such a name.
+    /// The meter of what a dominion would be if it were enforced. No dominion can have its name.
     pub(super) fn imagined(policy: &Arc<PolicyConfig>, dominion: Option<usize>) -> Self {
         let id = dominion.map_or("", |index| &policy.dominions[index].id);
         Self::named(policy, format!("{id} (if enforced)").into())
@@ -153,7 +152,7 @@ impl Meter {
         }
     }
 
-    /// Writes down that there is nothing any more, so that it may be dropped under a lock.
+    /// Writes down that nothing is left, after which this may be dropped under a lock.
     pub(super) fn retire(&mut self, wakes: &mut WakeList) {
         let steps = &mut wakes.bulletin.steps;
         steps.append(&mut self.pending);
@@ -167,8 +166,7 @@ impl Meter {
         self.dominion.retract(steps);
     }
 
-    /// From here on `policy` says what the classes are. Which is what by then goes by the names, as
-    /// it does for the counts.
+    /// From here on the classes are those of `policy`. They are matched by name, as the counts are.
     fn follow(&mut self, policy: &Arc<PolicyConfig>) {
         if Arc::ptr_eq(&self.policy, policy) {
             return;
@@ -183,7 +181,7 @@ impl Meter {
         }
         for mut told in known.into_values() {
             told.retract(&mut self.pending);
-            // What its counters were told stays theirs; from here on it is among the former ones.
+            // Its counters keep what they were told; from here on the class counts among the former ones.
             let former = self
                 .former
                 .get_or_insert_with(|| of_class(&self.id, FORMER, None, &Arc::from("(removed)")));
@@ -194,7 +192,8 @@ impl Meter {
         self.policy = Arc::clone(policy);
     }
 
-    /// One for each of these workers. An index keeps naming the same one, but for those `renamed`.
+    /// Adds what is told for each new worker. An index keeps naming the same worker, except for those
+    /// `renamed`.
     fn learn(&mut self, workers: &Workers, renamed: &[u32], steps: &mut Vec<Step>) {
         let told = |load: WorkerLoad<'_>| {
             let id = load.id.cloned().unwrap_or_default();
@@ -249,31 +248,31 @@ impl Drop for Meter {
 }
 
 impl State {
-    /// A request of the class got a slot after this long.
+    /// A request of the class got a slot after waiting this long.
     pub(super) fn note_wait(&mut self, class: usize, wait: Duration) {
         self.meter.follow(&self.policy);
         self.meter.record(Some(class), WAIT, wait);
     }
 
-    /// A request's slot comes back.
+    /// A request gives its slot back.
     pub(super) fn note_hold(&mut self, grant: &Grant) {
         let class = self.class_now(grant.pool(), grant.class_index());
         self.meter.follow(&self.policy);
         self.meter.record(class, HOLD, grant.stopwatch.0.elapsed());
     }
 
-    /// A request's slot would have come back after this long, if the dominion were enforced.
+    /// A request would have held its slot for this long if the dominion were enforced.
     pub(super) fn note_imagined_hold(&mut self, class: Option<usize>, held: Duration) {
         self.meter.follow(&self.policy);
         self.meter.record(class, HOLD, held);
     }
 
-    /// Writes down what changed, to be published with the wakes. To be called before the lock is
-    /// given back.
+    /// Writes down what has changed, to be published with the wakes. Must be called before the lock is
+    /// released.
     pub(super) fn report(&mut self, wakes: &mut WakeList) {
         let Self { meter, workers, .. } = self;
         meter.follow(&self.policy);
-        // One that is closed promises nothing to anybody.
+        // A closed dominion promises nothing to anybody.
         let open = u64::from(!self.closed);
         let steps = &mut wakes.bulletin.steps;
         steps.append(&mut meter.pending);
@@ -316,7 +315,7 @@ impl State {
 
 impl Default for Bulletin {
     fn default() -> Self {
-        // Made before the lock is taken, with room for what most changes bring about.
+        // Allocated before the lock is taken, with room for the steps of most changes.
         Self {
             steps: Vec::with_capacity(16),
         }
@@ -324,12 +323,12 @@ impl Default for Bulletin {
 }
 
 impl Bulletin {
-    /// Not to be called under a lock: runs the recorder.
+    /// Must not be called under a lock: it runs the recorder.
     pub(super) fn publish(&mut self) {
         let mut steps = std::mem::take(&mut self.steps).into_iter();
         let mut about = None;
-        // Requests depend on whoever publishes, as a slot may not be in its owner's hands yet: a
-        // recorder that panics loses one step, and nobody else anything.
+        // Whoever publishes may not have put a slot into its owner's hands yet, so no panic gets out: a
+        // recorder that panics loses one step, and nothing else is lost.
         while shielded(|| steps.by_ref().for_each(|step| step.apply(&mut about))).is_none() {}
     }
 }
@@ -362,18 +361,18 @@ impl Step {
     }
 }
 
-/// Runs a recorder; nothing if it panics.
+/// Runs a recorder; `None` if it panics.
 fn shielded<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
-/// The workers whose loads have changed since this was last looked at, by index: a few, or all, so
-/// that it neither grows nor has a change cost more where there are many.
+/// The indices of the workers whose loads have changed since this was last read. If they are more than a few,
+/// all count as changed: this never grows, and a change costs no more where there are many workers.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
     some: [u32; 8],
     count: usize,
-    /// Those whose index was another one's.
+    /// Workers whose index was another worker's before.
     renamed: Vec<u32>,
 }
 
@@ -385,13 +384,13 @@ impl Touched {
         self.count = self.count.saturating_add(1);
     }
 
-    /// An index is another worker's from now on.
+    /// An index belongs to another worker from now on.
     pub(super) fn rename(&mut self, worker: u32) {
         self.renamed.push(worker);
         self.add(worker);
     }
 
-    /// Those among so many.
+    /// The workers that have changed, of this many.
     fn indexes(&self, all: usize) -> impl Iterator<Item = usize> {
         let (some, all) = match self.some.get(..self.count) {
             Some(some) => (some, 0..0),
@@ -401,7 +400,7 @@ impl Touched {
     }
 }
 
-/// Times how long a slot is held.
+/// Measures how long a slot is held.
 #[derive(Debug)]
 pub(super) struct Stopwatch(Instant);
 
@@ -411,13 +410,13 @@ impl Stopwatch {
     }
 }
 
-/// Tells of the requests that come to no class.
+/// Counts the requests that get no class.
 #[derive(Debug)]
 pub(crate) struct UnplacedMeter(Option<Unplaced>);
 
 impl Default for UnplacedMeter {
     fn default() -> Self {
-        // There is one for each layer.
+        // Described here because there is one of these for each layer.
         Self(shielded(|| {
             series::describe();
             Unplaced::register()

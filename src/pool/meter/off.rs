@@ -1,4 +1,4 @@
-//! The meter of a library without the feature `metrics`: nothing, at no cost.
+//! The meter without the feature `metrics`: it does nothing, at no cost.
 
 use std::{sync::Arc, time::Duration};
 

@@ -12,7 +12,7 @@ use crate::{
 const METADATA: Metadata<'_> =
     Metadata::new(env!("CARGO_CRATE_NAME"), Level::INFO, Some(module_path!()));
 
-/// Counters of a class that have no label of their own, in the order of [`counts`].
+/// The counters of a class that have no label of their own, in the order of [`counts`].
 const COUNTERS: [&str; 6] = [
     "policy_queue_requests_total",
     "policy_queue_admitted_total",
@@ -29,7 +29,7 @@ const NESTED: &str = "policy_queue_nested_total";
 
 pub(super) const CLASS_COUNTERS: usize = COUNTERS.len() + STAGES.len() + Code::ALL.len();
 
-/// What is told of a class's requests, in the order of its counters.
+/// What is told about a class's requests, in the order of its counters.
 pub(super) fn counts(totals: &Totals) -> [u64; CLASS_COUNTERS] {
     let Totals {
         arrived,
@@ -60,10 +60,10 @@ pub(super) fn counts(totals: &Totals) -> [u64; CLASS_COUNTERS] {
     counts
 }
 
-/// Series that have their labels in common.
+/// Series with the same labels.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// Whether they are a class's, with its counters.
+    /// Whether they have the counters of a class.
     counters: bool,
     gauges: &'static [&'static str],
     histograms: &'static [&'static str],
@@ -91,11 +91,11 @@ pub(super) const CLASS: Family = Family {
     histograms: &[WAIT_SECONDS, HOLD_SECONDS],
 };
 
-/// Indexes into the histograms of [`CLASS`].
+/// Indices into the histograms of [`CLASS`].
 pub(super) const WAIT: usize = 0;
 pub(super) const HOLD: usize = 1;
 
-/// Classes that there are no more.
+/// The classes that a reload has removed.
 pub(super) const FORMER: Family = Family {
     gauges: &[],
     ..CLASS
@@ -107,7 +107,7 @@ pub(super) const DOMINION: Family = Family {
     histograms: &[],
 };
 
-/// Its gauge counts nanoseconds here, and seconds for the recorder.
+/// This gauge is in nanoseconds here, and in seconds for the recorder.
 const IDLE_SECONDS: &str = DOMINION_GAUGES[2];
 
 pub(super) const WORKER: Family = Family {
@@ -121,15 +121,15 @@ pub(super) const WORKER: Family = Family {
 pub(super) struct Series {
     family: Family,
     labels: Vec<(&'static str, Arc<str>)>,
-    /// Registered when something is first told, and not when this is made: that is done under the
-    /// lock, where no recorder may be called.
+    /// Registered when something is first told rather than when this is made, which happens under the lock,
+    /// where no recorder may be called.
     handles: OnceLock<Handles>,
 }
 
 #[derive(Debug)]
 pub(super) struct Handles {
     pub(super) counters: Vec<Counter>,
-    /// With what a unit of this crate is in the recorder's.
+    /// Each with the factor from this crate's unit to the recorder's.
     pub(super) gauges: Vec<(Gauge, f64)>,
     pub(super) histograms: Vec<Histogram>,
 }
@@ -143,13 +143,13 @@ impl Series {
         })
     }
 
-    /// Not to be called under a lock: the first call registers.
+    /// Must not be called under a lock: the first call registers.
     pub(super) fn handles(&self) -> &Handles {
         match self.handles.get() {
             Some(handles) => handles,
             None => {
-                // Registered outside of the cell, which would keep others waiting for the recorder.
-                // Two who do it at once get handles on the same series.
+                // Registered outside the cell, which would have others wait for the recorder. Two that
+                // register at once get handles to the same series.
                 let handles = metrics::with_recorder(|recorder| self.register(recorder));
                 self.handles.get_or_init(|| handles)
             }
@@ -194,7 +194,7 @@ impl Series {
     }
 }
 
-/// The series of requests that come to no class.
+/// The series of requests that get no class.
 #[derive(Debug)]
 pub(super) struct Unplaced {
     pub(super) bypassed: Counter,

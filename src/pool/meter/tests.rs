@@ -5,7 +5,7 @@ use metrics::{GaugeFn, Key, KeyName, Metadata, Recorder, SharedString};
 use super::*;
 use crate::pool::Pool;
 
-/// Keeps the gauges of slots that idle.
+/// Records the gauge of idle slots.
 #[derive(Clone, Default)]
 struct Idle(Arc<Mutex<f64>>);
 
@@ -52,7 +52,7 @@ async fn a_slot_that_idles_beside_a_request_would_be_told_in_seconds() {
     let policy = "dominions: [{id: pool, kind: remote, max_concurrency: 1}]";
     let policy: Arc<PolicyConfig> = Arc::new(policy.parse().unwrap());
     let pool = metrics::with_local_recorder(&idle, || Pool::new(policy, Some(0)));
-    // No change of state leaves one behind, so it takes a hand in the works.
+    // No change of state leaves an idle slot behind, so it is noted by hand.
     pool.lock().idling.note(true);
     tokio::time::advance(Duration::from_millis(1500)).await;
     pool.with_state(|_, _| ());
