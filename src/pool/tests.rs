@@ -1,4 +1,4 @@
-//! A dominion under random operations, recounted after each.
+//! A dominion under random operations, with a recount after each.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -85,27 +85,27 @@ enum Operation {
     Arrive(Fields),
     /// A parked request's future is polled.
     Poll(usize),
-    /// A parked request's future is dropped, granted or not.
+    /// A parked request's future is dropped, whether or not it was granted.
     Leave(usize),
     FirstByte(usize),
     Finish(usize),
     Hold(usize),
     LetGo(usize),
-    /// A running request sends another one, for this worker or another one.
+    /// A running request sends another one, for this worker or, if there is none, for one of a list.
     CallBack(usize, Option<&'static str>, u64),
-    /// The first byte of one that was sent so and runs at another worker.
+    /// The first byte of a request that was sent so, and runs at another worker, has come.
     VisitorsByte(usize),
-    /// Its end.
+    /// Such a request ends.
     VisitorLeaves(usize),
-    /// A running request looks whether it may go on.
+    /// A running request checks whether it may go on.
     Look(usize),
-    /// Milliseconds pass, and nobody is polled for it.
+    /// Milliseconds pass, without anybody being polled for it.
     Pass(u64),
     AddWorker(&'static str, Option<&'static str>, bool),
     RemoveWorker(&'static str),
-    /// Many come and go.
+    /// Many workers come and go.
     TurnOver,
-    /// Drained, overloaded or tainted, by the number; or not any more.
+    /// A worker is drained, overloaded or tainted, by the number, or is so no longer.
     SetCondition(&'static str, u8, bool),
     SetSlots(Option<usize>),
     SetQueue(usize),
@@ -203,14 +203,14 @@ struct Running {
 struct World {
     parked: Vec<(Fields, Ticket)>,
     running: Vec<Running>,
-    /// Slots whose request is over and that somebody holds on to.
+    /// Holds, which may keep a slot after its request is over.
     held: Vec<Share>,
     visitors: Vec<Visitor>,
     /// How many slots were in use when they were last counted.
     in_use: usize,
-    /// Some policy had no turns of clients: those who waited then have lost their labels.
+    /// Whether some policy did without fair scheduling: those who waited then have lost their labels.
     relabelled: bool,
-    /// Workers that came and went under names of their own.
+    /// How many workers have come and gone under names of their own.
     strangers: usize,
 }
 
@@ -359,7 +359,7 @@ impl World {
         for (fields, _) in &mut self.parked {
             let class = ["a", "b", "c", "d"][fields.class];
             if pool.policy.class_index(None, class).is_none() {
-                // It asked for no class in particular.
+                // It asked for no particular class.
                 let default = &pool.policy.classes[pool.policy.class_of(None, None, 0)];
                 fields.class = ["a", "b", "c", "d"]
                     .iter()
@@ -367,7 +367,7 @@ impl World {
                     .unwrap();
             }
         }
-        // Who was measured by the policy before is not let in by it.
+        // A request that was classified by the old policy is not let in by it.
         let late = stale.enter(&Arrival {
             class: 0,
             snapshot: Snapshot::new(1, 0),
@@ -419,7 +419,7 @@ impl World {
         }
     }
 
-    /// Counts anew what the pool keeps count of.
+    /// Recounts what the pool keeps count of.
     fn recount(&mut self, pool: &Pool) {
         let state = pool.lock();
         let audit = state.audit();
@@ -479,7 +479,7 @@ impl World {
             let worker = audit.granted[&ticket.waiter()];
             prefill[worker as usize] += Snapshot::new(fields.raw, fields.cached).uncached();
         }
-        // Who is told to stop leaves once the lock is given back.
+        // Those that are told to stop leave once the lock is released.
         let mut told = Vec::new();
         for (index, visitor) in self.visitors.iter().enumerate() {
             if visitor.count(&state, &mut prefill, &mut in_flight) {
@@ -554,7 +554,7 @@ proptest! {
         let _inside = runtime.enter();
         let mut policy: PolicyConfig = POLICY.parse().unwrap();
         for index in [0, 2] {
-            // As local models are, which a profile may leave out.
+            // Like local models, which a profile may leave out.
             Arc::make_mut(&mut policy.workers[index]).endpoint = None;
         }
         let mut pool = Pool::new(Arc::new(policy), Some(0));
@@ -568,7 +568,7 @@ proptest! {
             world.recount(&pool);
             prop_assert_eq!(pool.counts().waiting, 0, "nobody waits for a queue that is closed");
         }
-        // Everybody leaves, in an order of their own.
+        // All leave, kind by kind.
         world.held.clear();
         world.visitors.clear();
         world.parked.clear();
@@ -583,7 +583,7 @@ proptest! {
         prop_assert!(state.visits.is_empty(), "nobody visits");
         drop(state);
 
-        // In the shadow some are not over yet, and some wait for a worker that takes no requests.
+        // In the shadow, some requests are not over yet, and some wait for a worker that takes none.
         for id in ["w0", "w1", "w2", "w3", "w4"] {
             pool.set_condition(id, |it| *it = Condition::default());
         }

@@ -68,7 +68,7 @@ fn a_request_for_a_worker_that_is_drained_and_comes_back_runs() {
     });
 }
 
-/// Each of the two may go to a worker as long as it has nothing of another's prefill.
+/// Either of the two may go to a worker only while that has no prefill of the other.
 #[test]
 fn a_request_that_waits_for_a_worker_with_room_gets_one_that_is_added() {
     let busy = ", prefill_busy_threshold: 0";

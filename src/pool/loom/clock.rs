@@ -1,4 +1,4 @@
-//! A timer that a model fires by hand: the runtime's own would fire where `loom` does not look.
+//! A timer that a model fires by hand: the runtime's own would fire where `loom` does not see it.
 
 use std::{
     future::Future,
@@ -22,7 +22,7 @@ struct Sleepers {
     asleep: Vec<(u64, Instant, Waker)>,
 }
 
-/// What the pool uses of Tokio's.
+/// What the pool uses of Tokio's timer.
 #[derive(Debug)]
 pub(in super::super) struct Sleep {
     deadline: Instant,
@@ -82,12 +82,12 @@ impl Sleepers {
     }
 }
 
-/// Has time pass. The pool reads the clock under its lock, so the clock is moved under it: then
-/// `loom` tries it before and after each of the pool's decisions.
+/// Lets time pass. The pool reads the clock under its lock, so the clock is moved under it: then `loom` tries
+/// this before and after each of the pool's decisions.
 pub(super) fn pass(pool: &Pool, time: Duration) {
     let state = pool.lock();
     let mut cx = Context::from_waker(Waker::noop());
-    // Its first poll moves the clock; what is left of it only yields.
+    // The first poll moves the clock; the rest of it only yields.
     let _ = std::pin::pin!(tokio::time::advance(time)).poll(&mut cx);
     drop(state);
 
@@ -101,7 +101,7 @@ pub(super) fn pass(pool: &Pool, time: Duration) {
     due.into_iter().for_each(|(_, _, waker)| waker.wake());
 }
 
-/// How many timers run.
+/// How many timers are running.
 pub(super) fn asleep() -> usize {
     SLEEPERS.lock().unwrap().asleep.len()
 }

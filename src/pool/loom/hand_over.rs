@@ -46,7 +46,7 @@ fn the_slot_of_a_waiter_that_leaves_goes_to_the_next() {
         let mut leaving = parked(pool.enter(&arrival()));
         let next = parked(pool.enter(&arrival()));
         let leaving = thread(move || {
-            // Its client goes away right after, whether it has its slot or not.
+            // Its client goes away right after, whether or not it has its slot.
             drop(poll_once(|cx| leaving.poll_granted(cx)));
             drop(leaving);
         });
@@ -78,7 +78,7 @@ fn two_slots_reach_two_waiters() {
 fn a_waiter_whose_wait_is_over_is_granted_or_refused_and_the_next_runs() {
     check(2, policy(1, ", max_queue_wait_ms: 20", ""), |pool| {
         let first = admitted(pool.enter(&arrival()));
-        // Its own is shorter than its class's.
+        // Its own limit is shorter than its class's.
         let short = parked(pool.enter(&Arrival {
             max_queue_wait: Some(Duration::from_millis(10)),
             ..arrival()
@@ -156,7 +156,7 @@ fn whoever_waits_for_the_last_slot_ends_the_hold_of_a_grant_taken_up_meanwhile()
         let first = admitted(pool.enter(&arrival()));
         let next = parked(pool.enter(&arrival()));
         drop(first);
-        // Granted, and its response is not read to its end.
+        // It is granted, but its response is not read to its end.
         let next = thread(move || wait(next).unwrap());
         let idle = thread({
             let pool = Arc::clone(pool);

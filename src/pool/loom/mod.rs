@@ -1,12 +1,12 @@
 //! The pool under every interleaving of a few threads, as `loom` runs them.
 //!
-//! Each model is a handful of threads that arrive, poll, release, drop and change the dominion at the
-//! same time. Whatever the order, nobody may wait for ever (`loom` reports that as a deadlock), each
-//! request has one outcome, every count is right whenever the lock is given back, all are zero at the
-//! end, and no foreign waker is woken or dropped under a lock.
+//! Each model is a handful of threads that arrive, poll, release, drop and change the dominion at the same
+//! time. Whatever the order, nobody may wait forever (`loom` reports that as a deadlock), each request has
+//! one outcome, every count is right whenever the lock is released, all counts are zero at the end, and no
+//! foreign waker is woken or dropped under a lock.
 //!
-//! Where a model names a number of preemptions, the interleavings are those with at most so many
-//! switches from a thread that could have gone on; a thread that has to wait does not count.
+//! Where a model gives a number of preemptions, the interleavings are those with at most that many switches
+//! away from a thread that could have gone on; a switch from one that has to wait does not count.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg policy_queue_loom" cargo test --profile loom --lib --target-dir target/loom pool::loom
@@ -33,13 +33,14 @@ use loom::{sync::Notify, thread::JoinHandle};
 use super::{Arrival, Entrance, Permit, Pool, Refusal, Refused, State, Ticket, Wanted};
 use crate::{config::PolicyConfig, schedule::Snapshot, sync::holds_lock};
 
-/// In bytes; what `loom` gives a thread is too little for unoptimized code.
+/// In bytes. The default of `loom` is too small for unoptimized code.
 const STACK: usize = 1 << 18;
 
 /// Longer than any deadline of these models.
 const LATER: Duration = Duration::from_millis(50);
 
-/// A dominion, in its policy: slots, what its only class says, what else there is.
+/// A policy with one dominion of this many slots. `class` is added to its only class, and `rest` to the
+/// policy.
 fn policy(slots: usize, class: &str, rest: &str) -> PolicyConfig {
     let policy = format!(
         "
@@ -58,7 +59,7 @@ dominions: [{{id: pool, kind: {kind}, max_concurrency: {slots}, max_queue: 9}}]
     policy.parse().unwrap()
 }
 
-/// Runs a model under every interleaving, or every one with this many preemptions at most.
+/// Runs a model under every interleaving, or every one with at most this many preemptions.
 fn check(
     preemptions: impl Into<Option<usize>>,
     policy: PolicyConfig,
@@ -69,7 +70,7 @@ fn check(
         .start_paused(true)
         .build()
         .unwrap();
-    // `loom`'s threads all run on this one, and inside of this runtime.
+    // All of `loom`'s threads run on this one, and so inside this runtime.
     let _inside = runtime.enter();
     let policy = Arc::new(policy);
     let runs = Arc::new(AtomicU64::new(0));
@@ -98,7 +99,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     }
 }
 
-/// A task's waker, which is woken and dropped like the code of strangers: under no lock.
+/// A task's waker, which as foreign code must be woken and dropped under no lock.
 struct Ring(Arc<Notify>);
 
 impl Wake for Ring {
@@ -116,11 +117,11 @@ impl Drop for Ring {
     }
 }
 
-/// Polls until it is ready, and no more often than it is woken, but for a spurious poll.
+/// Polls until it is ready, and no more often than it is woken, except for spurious polls.
 fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     let notify = Arc::new(Notify::new());
     loop {
-        // A new one each time: the pool has the last word on when the one before is dropped.
+        // A new waker each time, so that it is up to the pool when the one before is dropped.
         let waker = Waker::from(Arc::new(Ring(Arc::clone(&notify))));
         let polled = poll(&mut Context::from_waker(&waker));
         drop(waker);
@@ -141,7 +142,7 @@ fn wait(mut ticket: Ticket) -> Result<Permit, Refused> {
     block_on(|cx| ticket.poll_granted(cx))
 }
 
-/// Three uncached tokens, for any worker.
+/// A request of three uncached tokens, for any worker.
 fn arrival() -> Arrival<'static> {
     Arrival {
         class: 0,
@@ -205,16 +206,16 @@ fn enter_and_wait(pool: &Arc<Pool>, arrival: &Arrival<'_>) -> Outcome {
     }
 }
 
-/// Counts who runs at the same time.
+/// Counts the requests that run at the same time.
 #[derive(Clone, Default)]
 struct Desk(Arc<AtomicUsize>);
 
 impl Desk {
-    /// Runs a request to its end; beside it at most so many more that they are `slots`.
+    /// Runs a request to its end, while at most `slots` of them may run, including this one.
     fn serve(&self, permit: Permit, slots: usize) {
         let running = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         assert!(running <= slots, "{running} run on {slots} slots");
-        // Takes the lock: the others may go in between.
+        // This takes the lock, so that the others may run in between.
         permit.end_prefill();
         self.0.fetch_sub(1, Ordering::Relaxed);
         drop(permit);
@@ -222,7 +223,7 @@ impl Desk {
 }
 
 impl State {
-    /// Whenever the lock is given back.
+    /// Holds whenever the lock is released.
     pub(super) fn assert_whole(&self) {
         let totals = self.totals.iter().chain([&self.former]);
         let (arrived, settled) = totals.fold((0, 0), |(arrived, settled), class| {
@@ -247,7 +248,7 @@ impl State {
     }
 }
 
-/// Everybody is gone, and so is what they left behind.
+/// Asserts that no request is left, nor anything that belonged to one.
 fn assert_over(pool: &Pool) {
     let state = pool.lock();
     state.assert_whole();

@@ -1,4 +1,4 @@
-//! Another policy while requests come, wait, take up their grants and go.
+//! A reload while requests come, wait, take up their grants and go.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Hub {
         Arc::clone(&self.0.lock().unwrap())
     }
 
-    /// Whoever comes under the policy before looks again, and waits for the new one here.
+    /// A request that comes under the old policy retries, and waits here for the new one.
     fn reload(&self, policy: &Arc<PolicyConfig>) {
         let mut current = self.0.lock().unwrap();
         let (next, wakes) = current.reload(policy, Some(0), &[], None);
@@ -74,7 +74,7 @@ fn a_grant_taken_up_while_the_policy_is_replaced_is_one_slot_of_the_new_one() {
         let waiting = [(); 2].map(|()| parked(pool.enter(&arrival())));
         let waiting = waiting.map(|ticket| thread(move || wait(ticket).unwrap()));
         let reloading = reloading(&hub, &policy_after);
-        // A slot of the policy before goes to those who wait, whichever is in force.
+        // A slot of the old policy goes to those who wait, whichever policy is in force.
         drop(first);
         let permits = waiting.map(|waiting| waiting.join().unwrap());
         reloading.join().unwrap();
@@ -84,7 +84,7 @@ fn a_grant_taken_up_while_the_policy_is_replaced_is_one_slot_of_the_new_one() {
     });
 }
 
-/// The policy before has the hold that the new one has not.
+/// Only the old policy limits the hold.
 #[test]
 fn a_hold_of_the_policy_before_ends_under_the_new_one() {
     let policy_after = Arc::new(policy(1, "", ""));

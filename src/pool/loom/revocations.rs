@@ -12,12 +12,12 @@ local_models: [{id: small, dominion: pool}]
 profiles: [{name: with, models: [small]}, {name: without, models: []}]
 ";
 
-/// The hold is over; its request ends; somebody waits for the slot.
+/// The hold expires while its request ends and somebody waits for the slot.
 #[test]
 fn a_slot_whose_hold_is_over_is_freed_once_whoever_is_faster() {
     check(2, policy(1, ", max_hold_ms: 10", ""), |pool| {
         let first = admitted(pool.enter(&arrival()));
-        // It keeps the time.
+        // It is the timekeeper.
         let next = parked(pool.enter(&arrival()));
         let first = thread(move || {
             first.end_prefill();
@@ -32,8 +32,8 @@ fn a_slot_whose_hold_is_over_is_freed_once_whoever_is_faster() {
     });
 }
 
-/// Its response is never read to its end: those who wait take the slot back themselves, the second of
-/// them keeps the time when the first leaves.
+/// The response is never read to its end, so those who wait take the slot back themselves: the second keeps
+/// the time when the first leaves.
 #[test]
 fn a_hold_ends_though_nobody_polls_it_and_its_timekeeper_leaves() {
     check(2, policy(1, ", max_hold_ms: 10", ""), |pool| {
@@ -143,7 +143,7 @@ fn a_grant_taken_up_while_its_model_is_unloaded_ends() {
     });
 }
 
-/// The permit ends its own hold as an arrival does the same.
+/// The permit ends its own hold while an arrival does the same.
 #[test]
 fn a_hold_that_its_request_and_a_newcomer_end_is_ended_once() {
     check(None, policy(1, ", max_hold_ms: 10", ""), |pool| {

@@ -20,7 +20,7 @@ pub(super) fn worker(id: &str, models: &[&str], local: bool) -> Arc<config::Work
 }
 
 impl World {
-    /// So many come and go that those that went before are forgotten.
+    /// So many workers come and go that those that went before are forgotten.
     pub(super) fn turn_over(&mut self, pool: &Pool) {
         for _ in 0..30 {
             self.strangers += 1;
@@ -30,7 +30,7 @@ impl World {
         }
     }
 
-    /// Whoever keeps an index means the worker that has it.
+    /// Checks that whoever keeps an index means the worker that has it.
     pub(super) fn check_names(&self, state: &State) {
         let id = |index: u32| state.workers.id(index);
         let running = self.running.iter().map(|running| running.permit.grant());
@@ -97,7 +97,7 @@ fn indices(pool: &Pool) -> (usize, usize) {
     pool.lock().workers.indices()
 }
 
-/// As many workers and models of new names as `count`, one after the other, the first of them
+/// Adds and removes `count` workers, one after the other, with new names and models that are numbered from
 /// `first`.
 fn turn_over(pool: &Pool, first: usize, count: usize) {
     for number in first..first + count {
@@ -177,7 +177,7 @@ fn a_worker_that_somebody_waits_for_keeps_its_place() {
     pool.remove_worker("goes").1.wake_all();
     pool.set_condition("stays", |it| it.draining = true);
     drop(first);
-    // Whoever had its index would get the request.
+    // If another worker had its index, that one would get the request.
     turn_over(&pool, 0, 100);
     let mut cx = Context::from_waker(Waker::noop());
     assert!(

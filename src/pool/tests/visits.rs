@@ -1,8 +1,8 @@
-//! Requests that run on the slots of others, some at other workers.
+//! Requests that run on the slots of others, some of them at other workers.
 
 use super::*;
 
-/// A request on the slot of another one, at another worker than that.
+/// A request that runs on the slot of another one, but at another worker.
 #[derive(Debug)]
 pub(super) struct Visitor {
     visit: Box<Visit>,
@@ -12,7 +12,8 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
-    /// One that goes to this worker, or to whichever, if it goes elsewhere than the slot's.
+    /// A request for this worker, or for one of a list; `None` unless it goes to another worker than the
+    /// slot's.
     pub(super) fn on(share: Share, worker: Option<&str>, tokens: u64) -> Option<Self> {
         let wanted = Wanted {
             worker,
@@ -33,7 +34,7 @@ impl Visitor {
         self.first_byte = true;
     }
 
-    /// Adds it to what its worker has by a recount. True if it was told to stop.
+    /// Adds it to the recount of what its worker has. True if it was told to stop.
     pub(super) fn count(&self, state: &State, prefill: &mut [u64], in_flight: &mut [u64]) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         let worker = state.visits.worker_of(&self.visit);
