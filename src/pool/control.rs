@@ -20,11 +20,11 @@ use super::{
 };
 use crate::config;
 
-/// What is left to do after a switch once the caller holds no lock.
+/// What is left to do after a switch of the profile, once the caller holds no lock.
 #[derive(Debug)]
 pub(crate) struct Switched {
     wakes: WakeList,
-    /// Kept because they may be dropped only then.
+    /// Kept because they may only be dropped then.
     revoked: Vec<Arc<Grant>>,
 }
 
@@ -37,14 +37,14 @@ impl Switched {
 }
 
 impl Pool {
-    /// Turns everybody away who waits, and whoever comes. The answer is to be woken once the caller
-    /// holds no lock either.
+    /// Turns away all requests that wait, and all that come from then on. The caller does the wakes once it
+    /// holds no lock of its own.
     pub(crate) fn close(&self) -> WakeList {
         self.change(|state, wakes| state.everywhere(wakes, State::close))
             .1
     }
 
-    /// More slots are handed out at once; of fewer, none is taken from anybody.
+    /// Additional slots are handed out at once. If there are fewer, none is taken from a running request.
     pub(crate) fn set_max_concurrency(&self, slots: Option<usize>) {
         self.with_state(|state, wakes| match &mut state.shadow {
             Some(shadow) => shadow.change(Instant::now(), |state, wakes| {
@@ -54,7 +54,7 @@ impl Pool {
         });
     }
 
-    /// Nobody is evicted from a queue that is longer already.
+    /// No request is evicted from a queue that is already longer.
     pub(crate) fn set_max_queue(&self, max_queue: usize) {
         self.with_state(|state, _| match &mut state.shadow {
             Some(shadow) => shadow.state.max_queue = Some(max_queue),
@@ -62,7 +62,7 @@ impl Pool {
         });
     }
 
-    /// The answer is to be woken once the caller holds no lock either.
+    /// The caller does the wakes once it holds no lock of its own.
     pub(crate) fn add_worker(&self, worker: Arc<config::Worker>) -> WakeList {
         let ((), wakes) = self.change(|state, wakes| {
             state.everywhere(wakes, |state, wakes| {
@@ -74,8 +74,8 @@ impl Pool {
         wakes
     }
 
-    /// Refuses those who could go to no other worker; those it serves finish. The answer is the
-    /// models it served, and who is to be woken once the caller holds no lock either.
+    /// Removes a worker. Requests that could go to no other worker are refused; those that it has finish.
+    /// Returns the models it served, and the wakes for the caller to do once it holds no lock of its own.
     pub(crate) fn remove_worker(&self, id: &str) -> (Vec<String>, WakeList) {
         self.change(|state, wakes| {
             let index = state.workers.index(id);
@@ -91,7 +91,7 @@ impl Pool {
         })
     }
 
-    /// Changes who may go to a worker.
+    /// Changes which requests may go to a worker.
     pub(crate) fn set_condition(&self, id: &str, change: impl Fn(&mut Condition)) {
         self.with_state(|state, wakes| {
             state.everywhere(wakes, |state, wakes| {
@@ -124,7 +124,7 @@ impl Pool {
         });
     }
 
-    /// Waits until no slot is in use, and takes those back meanwhile whose hold is over.
+    /// Waits until no slot is in use, and meanwhile takes back those whose hold has expired.
     pub(crate) async fn idle(&self) {
         let mut watch = Watch {
             pool: self,
@@ -158,10 +158,10 @@ impl Pool {
     }
 }
 
-/// Somebody who waits until no slot is in use.
+/// Waits until no slot is in use.
 struct Watch<'a> {
     pool: &'a Pool,
-    /// Its name among those who do, once it is one of them.
+    /// Its id in the state's `idle_watch`, once it is there.
     id: Option<u64>,
 }
 
@@ -185,7 +185,7 @@ impl Watch<'_> {
             Some((_, known)) => std::mem::swap(known, &mut waker),
             None => idle_watch.push((id, waker)),
         }
-        // The lock first: what was swapped out is not ours to drop under it.
+        // Before `waker`: the one that was swapped out is foreign, and must not be dropped under the lock.
         drop(state);
         Poll::Pending
     }
@@ -222,14 +222,14 @@ impl State {
         }
     }
 
-    /// Refuses those who could go to no worker that is left.
+    /// Refuses the waiting requests that could go to no worker that is left.
     pub(super) fn refuse_stranded(&mut self, wakes: &mut WakeList) {
         for waiter in self.queued(|parked| !self.workers.any_left(&parked.eligible)) {
             self.refuse(waiter, Refused::NoEligibleWorker, wakes);
         }
     }
 
-    /// Forgets workers that were removed, once there are many of whom nobody knows any more.
+    /// Forgets removed workers that nothing refers to, once many were removed.
     pub(super) fn forget_workers(&mut self) {
         if self.workers.is_crowded() {
             let parked = self.schedule.entries().map(|entry| &entry.payload);
@@ -238,7 +238,7 @@ impl State {
         }
     }
 
-    /// After a worker came, that those who wait may ask for.
+    /// To be called after a worker was added, which waiting requests may have asked for.
     fn welcome(&mut self, worker: u32, wakes: &mut WakeList) {
         let mut first = false;
         for Parked { waiter, eligible } in self.schedule.payloads_mut() {
@@ -246,13 +246,13 @@ impl State {
             let model = waiter.and_then(|waiter| waiter.asked.model.as_deref());
             first |= self.workers.welcome(worker, eligible, model);
         }
-        // An allow-list may name others only.
+        // The allow-list of a request that waits for the model may not name its first worker.
         if first {
             self.refuse_stranded(wakes);
         }
     }
 
-    /// After workers changed: who waits may go now.
+    /// To be called after workers have changed: waiting requests may be able to go now.
     fn changed(&mut self, flipped: impl IntoIterator<Item = Flipped>, wakes: &mut WakeList) {
         for flipped in flipped {
             self.recheck(flipped);
@@ -260,7 +260,7 @@ impl State {
         self.arbitrate(wakes);
     }
 
-    /// The answer is to be dropped outside the lock.
+    /// The result must be dropped outside the lock.
     #[must_use]
     fn switch_profile(&mut self, models: &HashSet<&str>, wakes: &mut WakeList) -> Vec<Arc<Grant>> {
         let local = self

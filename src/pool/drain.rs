@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-/// The weight of the newest sample in the running means: the last few dozen requests count.
+/// The weight of the newest sample in the running means, by which the last few dozen requests count.
 const NEWEST: f64 = 1.0 / 16.0;
 
 /// Running means over the requests that a dominion has finished.
 #[derive(Debug, Default)]
 pub(super) struct Drain {
-    /// Tokens a request costs, and seconds for which it holds its slot; none before the first.
+    /// The tokens that a request costs, and the seconds for which it holds its slot; `None` before the first.
     means: Option<(f64, f64)>,
-    /// Estimates given so far.
+    /// How many estimates have been given so far.
     given: u32,
 }
 
-/// What stands before a newcomer of some class.
+/// The work ahead of a newcomer of some class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
-    /// Tokens that are served before it is done, its own among them.
+    /// Tokens that are served until it is done, including its own.
     pub(super) tokens: f64,
     /// Requests that are served at the same time.
     pub(super) slots: usize,
@@ -34,12 +34,12 @@ impl Drain {
         });
     }
 
-    /// What an average request costs, in tokens; none before the first.
+    /// What an average request costs, in tokens; `None` before the first has finished.
     pub(super) fn mean_cost(&self) -> Option<f64> {
         self.means.map(|(cost, _)| cost)
     }
 
-    /// How long a newcomer would wait; none before the first request has finished.
+    /// How long a newcomer would wait, in seconds; `None` before the first request has finished.
     pub(super) fn seconds(&self, ahead: Ahead) -> Option<f64> {
         self.means.map(|(cost, held)| {
             let requests = ahead.tokens / cost.max(1.0);
@@ -47,12 +47,12 @@ impl Drain {
         })
     }
 
-    /// When it is worth coming again: from 1 to 60 seconds, spread a little so that those who were
-    /// turned away together do not come back together.
+    /// When it is worth retrying: after 1 to 60 seconds, spread a little so that requests that were turned
+    /// away together do not come back together.
     pub(super) fn retry_after(&mut self, ahead: Ahead) -> Duration {
         let seconds = self.seconds(ahead).unwrap_or(0.0);
         self.given = self.given.wrapping_add(1);
-        // Multiples of the golden ratio fall evenly between 0 and 1, in a fixed order.
+        // The fractions of multiples of the golden ratio spread evenly between 0 and 1, in a fixed order.
         let spread = (f64::from(self.given) * 0.618_033_988_75).fract();
         // Spread after the bounds, so that it is not lost at them.
         Duration::from_secs_f64(seconds.clamp(1.0, 48.0) * (1.0 + spread / 4.0))

@@ -6,12 +6,12 @@ use crate::schedule::LaneId;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted<'a> {
     pub(crate) model: Option<&'a str>,
-    /// The one worker to go to.
+    /// The only worker that it may go to.
     pub(crate) worker: Option<&'a str>,
     pub(crate) allowed_workers: Option<&'a [&'a str]>,
-    /// Taints that do not keep it away.
+    /// The taints that do not keep it away.
     pub(crate) tolerations: &'a [String],
-    /// The worker to go to if it is eligible and not busy, however loaded the others are.
+    /// The worker that it goes to if that is eligible and not busy, whatever the load of the others.
     pub(crate) preferred: Option<&'a str>,
 }
 
@@ -19,20 +19,20 @@ pub(crate) struct Wanted<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Eligible {
     pub(super) among: Among,
-    /// In a box, as few requests have it, and many may wait.
+    /// Boxed, as many requests may wait and few of them have it.
     narrowed: Option<Box<Narrowed>>,
 }
 
 /// An index into the dominion's workers or groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Among {
-    /// This one only; its lane is its own.
+    /// Only this worker, in its own lane.
     Pinned(u32),
     /// Any of a group.
     Group(u32),
 }
 
-/// What a request says beside its worker or its model.
+/// What a request says besides its worker or its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Narrowed {
     listed: Option<Listed>,
@@ -43,14 +43,14 @@ struct Narrowed {
 /// A request's allow-list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// Those of the group that are on it, none twice.
+    /// The workers of the group that are on it, each once.
     pub(super) now: Vec<u32>,
-    /// As it was sent, once the request waits: workers may come that it names.
+    /// The names as they were sent, kept once the request waits: workers that it names may be added.
     names: Box<[Box<str>]>,
 }
 
-/// Of an allow-list that is longer than so many bytes, the names beyond are not kept: workers that come
-/// while its request waits are not found by them.
+/// Of an allow-list, the names beyond this many bytes are not kept: workers that are added while the request
+/// waits are not found by them.
 const MAX_LIST_BYTES: usize = 1024;
 
 impl Listed {
@@ -100,7 +100,7 @@ impl Eligible {
         self.narrowed.as_mut()?.listed.as_mut()
     }
 
-    /// Keeps the names of the allow-list, for as long as the request waits.
+    /// Keeps the names on the allow-list, for as long as the request waits.
     pub(super) fn keep_names(&mut self, allowed: &[&str]) {
         let Some(listed) = self.list_mut() else {
             return;
@@ -115,7 +115,7 @@ impl Eligible {
         listed.names = names.collect();
     }
 
-    /// Forgets the preferred worker, unless it is one of those that the request asks for.
+    /// Forgets the preferred worker unless it is one of those that the request asks for.
     pub(super) fn retain_preferred(&mut self, serves: impl FnOnce(u32) -> bool) {
         if let Some(narrowed) = &mut self.narrowed {
             let preferred = narrowed.preferred.filter(|&worker| serves(worker));
@@ -125,7 +125,7 @@ impl Eligible {
         }
     }
 
-    /// The workers that it names by their indices.
+    /// The workers that it refers to by index.
     pub(super) fn named(&self) -> impl Iterator<Item = u32> + '_ {
         let pinned = match self.among {
             Among::Pinned(worker) => Some(worker),
@@ -144,7 +144,8 @@ impl Eligible {
         self.narrowed.as_ref()?.preferred
     }
 
-    /// The group, if that says it all: groups keep count of the workers that are open to everybody.
+    /// The group, if nothing narrows it down: what groups keep count of, the workers open to every request,
+    /// then applies.
     pub(super) fn plain_group(&self) -> Option<u32> {
         match self.among {
             Among::Group(group) if self.listed().is_none() && self.tolerations().is_empty() => {

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-/// Which worker is taken first: the least prefill, in tokens up to 2^64, then the fewest requests, up to
-/// 2^32, then file order. In few bytes, as there is an order of them.
+/// Which worker is taken first: the one with the least prefill in tokens (saturated at 64 bits), then the
+/// fewest requests (at 32 bits), then the lowest index. Kept small, as there is an ordered set of them.
 pub(super) type Load = (u64, u32, u32);
 
-/// All workers of a dominion, or those that serve a model; with what can be said of those of them
-/// that anybody may go to.
+/// All workers of a dominion, or those that serve a model, with counts of those that are open to every
+/// request.
 #[derive(Debug)]
 pub(super) struct Group {
     members: Vec<u32>,
-    /// How many of the members are open to everybody.
+    /// How many of the members are open to every request.
     open: usize,
-    /// Those, the least loaded first. Where there is one member there is no choice, and no order is
+    /// The open members, the least loaded first. With only one member there is no choice, and no order is
     /// kept.
     by_load: BTreeSet<Load>,
-    /// How many of those are busy, by bar.
+    /// How many of the open members are busy, by bar.
     busy: Vec<usize>,
 }
 
@@ -52,11 +52,12 @@ impl Group {
         only.filter(|&worker| fits(worker))
     }
 
-    /// Adds a member that is open, and not counted as busy. `state` tells a member's load, and whether it is open.
+    /// Adds a member that is open, and is not counted as busy yet. `state` returns a member's load, and
+    /// whether it is open.
     pub(super) fn add(&mut self, member: u32, state: impl Fn(u32) -> (Load, bool)) {
         self.members.push(member);
         self.open += 1;
-        // The second one is when a choice begins.
+        // With the second member there is a choice: the first one has not been put in order yet.
         let unordered = if self.members.len() == 2 {
             0
         } else {
@@ -79,7 +80,7 @@ impl Group {
         }
     }
 
-    /// A member opens, or shuts.
+    /// A member is opened or shut.
     pub(super) fn set_open(&mut self, load: Load, open: bool) {
         if open {
             self.open += 1;
@@ -100,7 +101,7 @@ impl Group {
         }
     }
 
-    /// An open member is busy by this bar from now on, or not any more.
+    /// An open member has become busy by this bar, or is busy no longer.
     pub(super) fn count_busy(&mut self, bar: usize, busy: bool) {
         let count = &mut self.busy[bar];
         *count = if busy { *count + 1 } else { *count - 1 };

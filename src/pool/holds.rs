@@ -1,11 +1,12 @@
-//! The longest hold of a slot, kept without a background task.
+//! Limits how long a slot is held, without a background task.
 //!
-//! A response that ends its hold late need not be polled: its reader may have stopped reading.
-//! Whoever waits for the slot has the interest, so one of the waiters, the *timekeeper*, sleeps until
-//! the next hold is over and takes the slot back then. Where nobody waits, an arrival looks first.
-//! Invariant: while some hold can expire and somebody is queued, a queued waiter is the
-//! timekeeper, and it sleeps until no later than the next expiry, or was woken to ask for that, or has
-//! not asked yet, and then whoever asks first is it instead. Each arbitration restores it.
+//! A response that outlasts its hold need not be polled: its reader may have stopped reading. Those who wait
+//! have an interest in its slot, so one of them, the *timekeeper*, sleeps until the next hold expires, and
+//! then takes the slot back. Where nobody waits, each arrival first looks for expired holds.
+//!
+//! Invariant: while some hold can expire and somebody is queued, a queued waiter is the timekeeper. It sleeps
+//! until the next expiry at the latest, or was woken to ask for it, or has not asked yet; in the last case,
+//! the first waiter that asks takes its place. Each arbitration restores this.
 
 use std::sync::Arc;
 
@@ -13,19 +14,20 @@ use tokio::time::Instant;
 
 use super::{Grant, revocation::Revoked, state::State, waiter::Status, wake::WakeList};
 
-/// The waiter that sleeps until the next hold is over.
+/// The waiter that sleeps until the next hold expires.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timekeeper {
     pub(super) waiter: usize,
-    /// As long as it sleeps at most; none before it has asked.
+    /// When it wakes at the latest; `None` before it has asked.
     until: Option<Instant>,
 }
 
 impl State {
-    /// Until when a queued waiter that asks is to sleep, if it keeps the time.
+    /// Until when a queued waiter that asks is to sleep; `None` if it does not keep the time.
     pub(super) fn keep_time(&mut self, waiter: usize) -> Option<Instant> {
         let keeper = self.timekeeper?;
-        // One that has not asked by now may never be polled: who does ask takes its place.
+        // A timekeeper that has not asked by now may never be polled: the waiter that does ask takes its
+        // place.
         if keeper.waiter != waiter && keeper.until.is_some() {
             return None;
         }
@@ -34,7 +36,7 @@ impl State {
         until
     }
 
-    /// Takes note of a grant that can be revoked.
+    /// Registers a grant that can be revoked.
     pub(super) fn register(&mut self, grant: &Arc<Grant>, wakes: &mut WakeList) {
         let Some(revocation) = &grant.revocation else {
             return;
@@ -45,10 +47,10 @@ impl State {
             self.revoke(grant, Revoked::ProfileSwitch, wakes);
             self.arbitrate(wakes);
         } else if next {
-            // Who waits for the last slot may sleep for longer.
+            // Those who wait until no slot is in use may be sleeping for longer.
             self.wake_idle_watch(wakes);
             match self.timekeeper {
-                // It wakes in time, and sleeps on then.
+                // It wakes in time, and then sleeps on.
                 Some(Timekeeper { until, .. })
                     if until.is_some() && until <= revocation.expires => {}
                 Some(Timekeeper { waiter, .. }) => self.wake_queued(waiter, wakes),
@@ -57,7 +59,7 @@ impl State {
         }
     }
 
-    /// Takes back the slots whose hold is over. The answer is to be dropped outside the lock.
+    /// Takes back the slots whose hold has expired. The result must be dropped outside the lock.
     #[must_use]
     pub(super) fn expire_holds(&mut self, wakes: &mut WakeList) -> Vec<Arc<Grant>> {
         let Some(next) = self.revocables.next_expiry() else {
@@ -75,20 +77,20 @@ impl State {
         expired
     }
 
-    /// A waiter is queued no more: it cannot keep the time.
+    /// A waiter leaves the queue: it can keep the time no longer.
     pub(super) fn dismiss_timekeeper(&mut self, waiter: usize) {
         if self.timekeeper.is_some_and(|it| it.waiter == waiter) {
             self.timekeeper = None;
         }
     }
 
-    /// Has some queued waiter keep the time, if there is a time to keep and nobody does.
+    /// Has some queued waiter keep the time, if some hold can expire and nobody does.
     pub(super) fn appoint_timekeeper(&mut self, wakes: &mut WakeList) {
         if self.timekeeper.is_some() || self.revocables.next_expiry().is_none() {
             return;
         }
-        // The one that waits on for longest, so that few are woken for it; if it has been polled, since who
-        // never is keeps no time.
+        // The newest will wait for longest, so that few are woken for this. But one that has not been polled
+        // may never be, and then keeps no time.
         let is_polled = |waiter: &usize| {
             let waiter = self.waiters.get(*waiter);
             waiter.is_some_and(|waiter| waiter.waker.is_some())

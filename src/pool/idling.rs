@@ -1,7 +1,7 @@
-//! The time for which a slot was free beside a request that could have used it.
+//! How long a slot was free while a request that could have used it was waiting.
 //!
-//! It must stay nothing, as each change of state hands out what it can before it gives the lock
-//! back. It is measured, rather than trusted, so that an operator can see it.
+//! This must stay 0, as each change of state hands out what it can before it releases the lock. It is
+//! measured rather than trusted, so that an operator can see it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) struct Idling {
 }
 
 impl Idling {
-    /// Says, whenever the lock is given back, whether a slot idles beside a request.
+    /// Must be told, whenever the lock is released, whether a slot idles while a request could use it.
     pub(super) fn note(&mut self, idles: bool) {
         match self.since {
             None if idles => self.since = Some(Instant::now()),

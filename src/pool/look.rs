@@ -1,4 +1,4 @@
-//! Taking a snapshot: what is copied under the lock, and what is made of it afterwards.
+//! Takes snapshots: what is copied under the lock, and what is computed from it afterwards.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::schedule::{ClientId, Entry, LaneId, Preview, Seen};
 
-/// What is copied of a waiting request.
+/// What is copied about a waiting request.
 #[derive(Debug)]
 pub(super) struct Shown {
     arrived: Instant,
@@ -36,9 +36,9 @@ struct Copied {
     waiters: Preview<Shown>,
 }
 
-/// What is worked out once for all classes.
+/// What is computed once for all classes.
 struct Common {
-    /// Tokens that were served in the window, by class and all together.
+    /// Tokens that were served in the window, by class and in total.
     served: Vec<u64>,
     tokens: u64,
     window: Duration,
@@ -46,10 +46,10 @@ struct Common {
 }
 
 impl Pool {
-    /// The dominion as it is now, with at most `limit` of the requests that wait for a slot, and of
-    /// those that are blocked.
+    /// The dominion as it is now, with at most `limit` of the requests that wait for a slot, and at most as
+    /// many of those that are blocked.
     pub(crate) fn snapshot(&self, limit: usize) -> DominionSnapshot {
-        // Worked out after the lock was given back.
+        // The lock is only held while copying; the rest is computed once it is released.
         let mut state = self.lock();
         let copied = state.copy(limit);
         let shadow = state.shadow.as_mut().map(|shadow| {
@@ -66,7 +66,7 @@ impl Pool {
         snapshot
     }
 
-    /// Takes a snapshot; the answer is for how long it held the lock, and how long it took.
+    /// Takes a snapshot, and returns for how long it held the lock, and how long it took in all.
     #[cfg(feature = "internals")]
     pub(crate) fn time_snapshot(&self, limit: usize) -> [Duration; 2] {
         let mut state = self.lock();
@@ -238,13 +238,13 @@ impl Copied {
         }));
         snapshot.waiters_omitted = snapshot.waiting.saturating_sub(listed.len());
         snapshot.waiters = listed;
-        // In no order of their own.
+        // They come in no particular order.
         snapshot.clients.sort_by(|a, b| a.label.cmp(&b.label));
         snapshot
     }
 }
 
-/// Who comes before in the order of service.
+/// The requests that come before in the order of service.
 #[derive(Default)]
 struct Before {
     /// How many, by class.
@@ -262,7 +262,7 @@ impl Before {
         self.clients.insert((tier, seen.client));
     }
 
-    /// Why a request waits that is not blocked, but not the next one either.
+    /// Why a request waits that is neither blocked nor the next one.
     fn turn<P>(&self, seen: &Seen<P>, classes: &[ClassSnapshot]) -> WaitReason {
         let Some(&ahead) = self.classes.get(&seen.class) else {
             return WaitReason::Class {
@@ -278,7 +278,7 @@ impl Before {
     }
 }
 
-/// The class's index, a lane of it, and a strict priority.
+/// A class's index, a lane of it, and a strict priority.
 type Tier = (usize, LaneId, u32);
 
 fn sum(served: &[u64]) -> u64 {

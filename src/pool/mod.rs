@@ -1,12 +1,12 @@
 //! A dominion at run time: one lock around its waiters, its slots and its workers.
 //!
-//! Every change of state (an arrival, a release, a first byte, a waiter that leaves) takes the
-//! lock once, changes the state, hands free slots out until nothing more may go, and gives the lock
-//! back; then it wakes those it granted. So a free slot and a request that could use it
-//! never coexist outside the lock, and there is no task, tick or notification to lose.
+//! Every change of state (an arrival, a release, a first byte, a waiter that leaves) takes the lock once,
+//! changes the state, hands out free slots until no more requests may go, and releases the lock; then it
+//! wakes those it granted. So a free slot and a request that could use it never coexist outside the lock, and
+//! there is no task, tick or notification to lose.
 //!
-//! The grant *is* the slot: once a waiter is granted it owns one, whether it has been polled
-//! since or not, and gives it back when it is dropped.
+//! The grant *is* the slot: once a waiter is granted it owns a slot, whether or not it has been polled since,
+//! and gives it back when it is dropped.
 
 mod alarm;
 mod control;
@@ -80,8 +80,8 @@ use crate::{
 
 /// A dominion under one policy, or the place of the requests that have none.
 ///
-/// When the policy is reloaded there is a new `Pool` on the same [`Queue`]. A request keeps the one
-/// that it came under: its class is an index into that policy.
+/// A reload makes a new `Pool` on the same [`Queue`]. A request keeps the one that it was granted or parked
+/// under: its class is an index into that policy.
 pub(crate) struct Pool {
     policy: Arc<PolicyConfig>,
     /// Index into the policy's dominions.
@@ -91,14 +91,14 @@ pub(crate) struct Pool {
     queue: Arc<Queue>,
 }
 
-/// What stays of a dominion from one policy to the next.
+/// What a dominion keeps from one policy to the next.
 struct Queue {
-    /// When it was made; arrivals are measured from here.
+    /// When it was made; times of arrival are measured from here.
     epoch: Instant,
     state: Mutex<State>,
 }
 
-/// A request at the door.
+/// A request that arrives.
 #[derive(Debug)]
 pub(crate) struct Arrival<'a> {
     pub(crate) class: usize,
@@ -107,10 +107,10 @@ pub(crate) struct Arrival<'a> {
     /// Seconds under FCFS, a weight under WSPT.
     pub(crate) priority_jump: f64,
     pub(crate) client: Option<&'a str>,
-    /// The family or class that was asked for.
+    /// The family or class that it asks for.
     pub(crate) hint: Option<&'a str>,
     pub(crate) wanted: Wanted<'a>,
-    /// The request's own; the class may have a shorter one.
+    /// The request's own limit; its class may have a shorter one.
     pub(crate) max_queue_wait: Option<Duration>,
 }
 
@@ -139,7 +139,7 @@ pub(crate) enum Refusal {
         max_queue_per_client: usize,
     },
     Closed,
-    /// The policy that the arrival was measured by is not in force any more.
+    /// The policy by which the arrival was classified is no longer in force.
     Reloaded,
 }
 
@@ -158,7 +158,7 @@ impl Refusal {
     }
 }
 
-/// Why a parked request waits no longer.
+/// Why a parked request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Closed,
@@ -179,7 +179,7 @@ impl Refused {
     }
 }
 
-/// What a pool has in hand.
+/// What a pool has in hand at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) in_use: usize,
@@ -201,7 +201,7 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
-    /// Its name in the answer's `limit_kind`.
+    /// Its name, as in the `limit_kind` of the response.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -218,7 +218,7 @@ impl Pool {
         pool
     }
 
-    /// A new dominion of which no recorder has been told.
+    /// A new dominion that no recorder has been told of.
     fn unpublished(policy: Arc<PolicyConfig>, dominion: Option<usize>) -> Arc<Self> {
         let state = State::new(&policy, dominion);
         Arc::new(Self {
@@ -232,8 +232,8 @@ impl Pool {
         })
     }
 
-    /// A new dominion whose workers are not those of the policy alone. Nobody waits in it yet, but
-    /// what there is to publish is for when the caller holds no lock.
+    /// A new dominion whose workers are not just those of the policy. No request waits in it yet, but what
+    /// there is to publish must be left until the caller holds no lock.
     pub(crate) fn with_workers(
         policy: &Arc<PolicyConfig>,
         dominion: Option<usize>,
@@ -243,7 +243,7 @@ impl Pool {
         Self::unpublished(Arc::clone(policy), dominion).reload(policy, dominion, workers, selected)
     }
 
-    /// The dominion under the policy that is in force by now, if that is another one.
+    /// The dominion under the policy in force, if that is another one by now.
     fn now(&self, state: &State) -> Option<Arc<Self>> {
         (self.generation != state.generation).then(|| self.under(state))
     }
@@ -258,7 +258,7 @@ impl Pool {
         })
     }
 
-    /// True if they are the same dominion, perhaps under different policies.
+    /// True if both are the same dominion, perhaps under different policies.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.queue, &other.queue)
     }
@@ -268,7 +268,7 @@ impl Pool {
         self.dominion.map(|index| &self.policy.dominions[index].id)
     }
 
-    /// Decides about an arrival, at once: it starts, it is parked, or it is turned away.
+    /// Decides about an arrival at once: it starts, is parked or is turned away.
     pub(crate) fn enter(self: &Arc<Self>, arrival: &Arrival<'_>) -> Entrance {
         let Arrival {
             class, snapshot, ..
@@ -304,7 +304,7 @@ impl Pool {
         self.lock().workers.ids(wanted)
     }
 
-    /// When a newcomer of the class, that costs this many tokens, had better come again.
+    /// When a newcomer of the class with this cost, in tokens, should retry.
     pub(crate) fn retry_after(&self, class: usize, cost: u64) -> Duration {
         let mut state = self.lock();
         match state.class_now(self, class) {
@@ -313,21 +313,21 @@ impl Pool {
         }
     }
 
-    /// What it has in hand right now.
+    /// What the pool has in hand.
     pub(crate) fn counts(&self) -> Counts {
         self.lock().counts()
     }
 
-    /// Changes the state under the lock. Wakers are woken, replaced ones dropped, and a recorder of
-    /// metrics told once the lock is released: all that runs code that is not ours.
+    /// Changes the state under the lock. Wakers are woken and a metrics recorder is told only once the lock
+    /// is released: both run foreign code.
     fn with_state<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> T {
         let (changed, wakes) = self.change(change);
         wakes.wake_all();
         changed
     }
 
-    /// Changes the state under the lock. What comes of it is left to a caller that holds a lock of its
-    /// own, for when it does no more.
+    /// Changes the state under the lock. The wakes are left to the caller, which may hold a lock of its own,
+    /// until it holds none.
     fn change<T>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> T) -> (T, WakeList) {
         let mut wakes = WakeList::default();
         let mut state = self.lock();
@@ -337,7 +337,7 @@ impl Pool {
         (changed, wakes)
     }
 
-    /// A panic elsewhere leaves the state whole, as no foreign code runs under the lock.
+    /// Poisoning is ignored: no foreign code runs under the lock, so a panic leaves the state whole.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.queue
             .state

@@ -1,10 +1,10 @@
-//! How many tokens a response has, read from its bytes as they pass.
+//! Counts the tokens of a response from its bytes as they pass.
 
-/// Reads a response of an OpenAI-compatible server, whole or as server-sent events, frame by frame
-/// in any cut, without keeping any of it.
+/// Reads a response of an OpenAI-compatible server, whole or as server-sent events, in frames that may be cut
+/// anywhere, without keeping any of it.
 ///
-/// The server's own word counts: the last `completion_tokens` or `output_tokens` outside of strings.
-/// Without one, each event with an object is taken for a token, which is what servers stream.
+/// The server's own count is believed: the last `completion_tokens` or `output_tokens` that is a key. Without
+/// one, each event with an object counts as a token, as that is what servers stream.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     bytes: bool,
@@ -14,10 +14,10 @@ pub(super) struct Output {
     json: Json,
 }
 
-/// Where in a line of an event stream.
+/// The position in a line of an event stream.
 #[derive(Clone, Copy, Debug)]
 enum Line {
-    /// As many bytes of `data:` were seen, from its beginning.
+    /// After this many bytes of `data:`, from the beginning of the line.
     Field(usize),
     /// After `data:` and spaces.
     Value,
@@ -32,12 +32,12 @@ impl Default for Line {
 
 const FIELD: &[u8] = b"data:";
 
-/// Where in a JSON text.
+/// The position in a JSON text.
 #[derive(Clone, Copy, Debug, Default)]
 enum Json {
     #[default]
     Outside,
-    /// In a string that is like each of these names so far, by how many bytes.
+    /// In a string: how many bytes of each of the [`NAMES`] it matches so far, if it does.
     Text {
         like: [Option<usize>; 2],
         escaped: bool,
@@ -51,7 +51,7 @@ enum Json {
 const NAMES: [&[u8]; 2] = [b"completion_tokens", b"output_tokens"];
 
 impl Output {
-    /// Reads on.
+    /// Reads the next bytes of the response.
     pub(super) fn read(&mut self, bytes: &[u8]) {
         self.bytes |= !bytes.is_empty();
         for &byte in bytes {
@@ -60,7 +60,7 @@ impl Output {
         }
     }
 
-    /// True if nothing came.
+    /// True if no bytes have come.
     pub(super) fn is_empty(&self) -> bool {
         !self.bytes
     }
@@ -86,7 +86,7 @@ impl Output {
             }
             Line::Value if byte == b' ' => Line::Value,
             Line::Value if byte == b'{' => {
-                // An object, and not the `[DONE]` at the end.
+                // An object, unlike the `[DONE]` at the end.
                 self.events += 1;
                 Line::Rest
             }
@@ -96,7 +96,7 @@ impl Output {
 
     fn next_in_json(&mut self, byte: u8) -> Json {
         match self.json {
-            // No string goes over a line's end: whatever it was, it begins anew.
+            // No string goes beyond the end of a line: whatever it was, the next line begins anew.
             _ if byte == b'\n' => self.outside(),
             Json::Text { escaped: true, .. } => Json::Text {
                 like: [None; 2],
@@ -149,7 +149,7 @@ impl Output {
         }
     }
 
-    /// Takes down a number that is complete.
+    /// Leaves a value, and keeps the number if it was one.
     fn outside(&mut self) -> Json {
         if let Json::Number(Some(number)) = self.json {
             self.usage = Some(number);
@@ -162,7 +162,7 @@ impl Output {
 mod tests {
     use super::*;
 
-    /// The tokens of a text in whatever cut.
+    /// The tokens of a text, however it is cut.
     fn tokens(text: &str) -> u64 {
         let mut whole = Output::default();
         whole.read(text.as_bytes());

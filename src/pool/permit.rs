@@ -28,29 +28,29 @@ use crate::{
 
 /// What was granted to a request, shared by its permit, its holds and its admission.
 ///
-/// The slot is counted apart from the value: an admission that is kept around keeps no slot.
+/// The slot is counted separately from the value: an admission that is kept around keeps no slot.
 pub(crate) struct Grant {
     pool: Arc<Pool>,
     class: usize,
     pub(super) assigned: Assigned,
     pub(super) snapshot: Snapshot,
-    /// Known where it matters: to end the hold, or to tell how fast a full dominion drains.
+    /// Known at least where it matters: to end the hold, or to measure how fast a full dominion drains.
     pub(super) granted: Option<Instant>,
     queued_for: Duration,
-    /// Since it went on.
+    /// Started when the request went on.
     pub(super) stopwatch: Stopwatch,
     /// How far it has come: a [`Stage`].
     stage: AtomicU8,
     /// Whether the uncached tokens still load the worker.
     prefill: AtomicBool,
-    /// Whether they do so beyond the slot: see [`Permit::into_prefill`].
+    /// Whether they continue to do so after the slot is given back: see [`Permit::into_prefill`].
     outlives: AtomicBool,
-    /// The permit and the holds that keep the slot, the last of which gives it back; with [`TAKEN_BACK`]
-    /// once the pool has done so itself.
+    /// How many hold the slot: the permit and its shares, the last of which gives it back. With
+    /// [`TAKEN_BACK`] set once the pool has taken it back itself.
     holders: AtomicUsize,
-    /// Its name in the shadow of a dominion that is not enforced; 0 elsewhere.
+    /// Its id in the shadow of a dominion that is not enforced; 0 if it is not followed there.
     pub(super) claim: ClaimId,
-    /// In a box, as few have it.
+    /// In a box, as few grants have one.
     pub(super) revocation: Option<Box<Revocation>>,
 }
 
@@ -71,7 +71,7 @@ impl Grant {
         Stage::from_u8(self.stage.load(Ordering::Acquire))
     }
 
-    /// The request has come this far. It does not come back: what is over is over.
+    /// The request has come this far. Once it is over, its stage is final.
     #[inline]
     pub(crate) fn reach(&self, stage: Stage) {
         if self.stage() < Stage::Completed {
@@ -110,7 +110,7 @@ impl Grant {
         self.queued_for
     }
 
-    /// Keeps the slot past the request's own permit; none if it was given back already.
+    /// Keeps the slot past the request's own permit; `None` if it was already given back.
     pub(crate) fn share(self: &Arc<Self>) -> Option<Share> {
         let one_more =
             |holders: usize| (holders > 0 && holders < TAKEN_BACK).then_some(holders + 1);
@@ -122,7 +122,7 @@ impl Grant {
         })
     }
 
-    /// Takes the slot from its holders; false if it is not theirs any more.
+    /// Takes the slot from its holders; false if they no longer have it.
     pub(super) fn take_back(&self) -> bool {
         let mark =
             |holders: usize| (holders > 0 && holders < TAKEN_BACK).then_some(holders | TAKEN_BACK);
@@ -144,7 +144,7 @@ impl Grant {
         self.take_prefill()
     }
 
-    /// The prefill that is left, in tokens; the answer is 0 from then on.
+    /// Takes the prefill that is left, in tokens; from then on the result is 0.
     fn take_prefill(&self) -> u64 {
         // A load first: most calls come after the first byte.
         let pending =
@@ -165,7 +165,7 @@ impl Grant {
         }
     }
 
-    /// Takes one holder away; true if that was the last.
+    /// Removes one holder; true if that was the last.
     fn release_one(&self) -> bool {
         let before = self.holders.fetch_sub(1, Ordering::AcqRel);
         if before == 1 {
@@ -195,22 +195,22 @@ impl fmt::Debug for Grant {
 #[derive(Debug)]
 pub(crate) struct Permit {
     grant: Arc<Grant>,
-    /// Ends the hold where the class has a longest one.
+    /// Ends the hold if its class limits it.
     alarm: Alarm,
-    /// The hold is over: whoever else holds on to the slot loses it too.
+    /// The hold has expired: its other holders lose the slot, too.
     expired: bool,
-    /// Counts what its class is charged for.
+    /// Counts the output that its class is charged for; `None` if it is charged for nothing.
     output: Option<Box<Output>>,
 }
 
-/// A request's prefill beyond its slot, until its first byte or its end.
+/// A request's prefill after its slot was given back, until its first byte or its end.
 #[derive(Debug)]
 pub(crate) struct Prefill {
     grant: Arc<Grant>,
 }
 
 impl Prefill {
-    /// The first data frame came.
+    /// The first data frame has come.
     pub(crate) fn end(&self) {
         self.grant.end_prefill();
     }
@@ -240,10 +240,10 @@ impl Permit {
         claim: ClaimId,
     ) -> Self {
         let rules = &pool.policy.classes[class];
-        // Who did not wait took nobody's turn, and its class is charged for nothing.
+        // A request that did not wait took nobody's turn: its class is charged for nothing.
         let charged = queued_for.is_some() && rules.output_token_weight > 0.0;
         let expires = granted
-            // Where nothing is enforced, no slot is taken back for its time.
+            // Where nothing is enforced, no hold expires.
             .filter(|_| pool.policy.enforces(pool.dominion))
             .zip(rules.max_hold)
             .and_then(|(granted, hold)| granted.checked_add(hold));
@@ -284,7 +284,7 @@ impl Permit {
         &self.grant
     }
 
-    /// The first data frame came: the worker's prefill of this request is over.
+    /// The first data frame has come: the worker's prefill of this request is over.
     pub(crate) fn end_prefill(&self) {
         self.grant.end_prefill();
     }
@@ -293,13 +293,13 @@ impl Permit {
     pub(crate) fn into_prefill(self) -> Prefill {
         let grant = Arc::clone(&self.grant);
         grant.outlives.store(true, Ordering::Release);
-        // First, as that may wake somebody who panics.
+        // Made before the permit is dropped, as that wakes others, and a waker may panic.
         let prefill = Prefill { grant };
         drop(self);
         prefill
     }
 
-    /// Bytes of the response came.
+    /// Reads bytes of the response as they pass.
     #[inline]
     pub(crate) fn read_output(&mut self, bytes: &[u8]) {
         if let Some(output) = &mut self.output {
@@ -307,8 +307,9 @@ impl Permit {
         }
     }
 
-    /// Charges the class for what came, or gives it its cost back if it came to nothing. An answer
-    /// without a byte, or one whose slot went back before its bytes, is not nothing.
+    /// Charges the class for the output, or gives it the request's cost back if there was none. It does
+    /// neither for a request that completed without output, be it that its response has no bytes, or that its
+    /// slot was given back before they came.
     fn settle_output(&self, output: &Output) {
         let grant = &self.grant;
         let charge = match output.is_empty() {
@@ -324,8 +325,8 @@ impl Permit {
         });
     }
 
-    /// Ready once the slot was taken back, or is to be when the permit is dropped; whoever runs under
-    /// it must stop before that.
+    /// Ready once the slot was taken back, or will be when the permit is dropped: whatever runs under it must
+    /// stop before that.
     #[inline]
     pub(crate) fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<Revoked> {
         match self.grant.revocation {
@@ -354,7 +355,7 @@ impl Drop for Permit {
         if std::thread::panicking() {
             self.grant.reach(Stage::Failed);
         }
-        // Before the slot goes on, so that the next decision knows.
+        // Before the slot is passed on, so that the next decision knows of it.
         if let Some(output) = self.output.take() {
             self.settle_output(&output);
         }

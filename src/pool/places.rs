@@ -4,21 +4,21 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::config::{PolicyConfig, Worker};
 
-/// Where the workers sit, by the names that requests give.
+/// Where the workers are, by the names that requests use.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// The dominion of each worker; none: it is unlimited.
+    /// The dominion of each worker; `None` if it is unlimited.
     workers: HashMap<String, Option<usize>>,
-    /// The dominion of the workers that serve a model, and how many they are.
+    /// The dominion of the workers that serve a model, and how many there are.
     models: HashMap<String, (Option<usize>, usize)>,
-    /// Those that the policy does not name: they were added while it was in force.
+    /// The workers that the policy does not name, as they were added at run time.
     added: Vec<Arc<Worker>>,
 }
 
 /// Where a request belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In this dominion, or in none: then it is unlimited.
+    /// In this dominion, or in none, where it is unlimited.
     In(Option<usize>),
     /// Wherever its route says.
     Anywhere,
@@ -39,7 +39,7 @@ impl Places {
         this
     }
 
-    /// Where a request belongs by its worker or model.
+    /// Where a request belongs, by its worker or its model.
     pub(crate) fn dominion_of(&self, worker: Option<&str>, model: Option<&str>) -> Place {
         if let Some(worker) = worker {
             let place = self.workers.get(worker);
@@ -54,7 +54,7 @@ impl Places {
         self.workers.get(id).copied()
     }
 
-    /// A model of the worker that is served in another dominion.
+    /// A model of the worker that is already served in another dominion.
     pub(crate) fn model_elsewhere<'a>(&self, worker: &'a Worker) -> Option<&'a str> {
         let elsewhere = |model: &&String| {
             self.models
@@ -64,7 +64,7 @@ impl Places {
         worker.models.iter().find(elsewhere).map(String::as_str)
     }
 
-    /// A worker that the policy does not name.
+    /// Adds a worker that the policy does not name.
     pub(crate) fn add(&mut self, worker: &Arc<Worker>) {
         self.added.push(Arc::clone(worker));
         self.place(worker);
@@ -85,7 +85,7 @@ impl Places {
         }
     }
 
-    /// `models` are those of the worker.
+    /// Removes a worker, which serves these models.
     pub(crate) fn remove(&mut self, id: &str, models: &[String]) {
         if self.workers.remove(id).is_none() {
             return;

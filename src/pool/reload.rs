@@ -1,7 +1,7 @@
-//! Going over to another policy while requests wait and run.
+//! Switching to another policy while requests wait and run.
 //!
-//! Classes are known again by their names, workers by their ids. Who waits keeps its place and its
-//! time of arrival; who runs keeps its slot, under the rules that it was given it by.
+//! Classes are matched by name, workers by id. A waiting request keeps its place and its time of arrival; a
+//! running one keeps its slot, under the rules by which it was granted.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -21,9 +21,9 @@ use crate::{
 };
 
 impl Pool {
-    /// Puts the dominion under another policy, with these workers. From then on only arrivals by the
-    /// new pool are let in. Of its local models those are loaded that are `selected`, if any were. The
-    /// wakes are for when the caller holds no lock either.
+    /// Puts the dominion under another policy, with these workers. From then on, only arrivals through the
+    /// new pool are let in. If `selected` is given, only the local models in it are loaded. The caller does
+    /// the wakes once it holds no lock of its own.
     pub(crate) fn reload(
         &self,
         policy: &Arc<PolicyConfig>,
@@ -45,7 +45,7 @@ impl Pool {
     }
 }
 
-/// What a dominion goes over to.
+/// What a dominion switches to.
 #[derive(Clone, Copy)]
 struct Next<'a> {
     /// When the queue was made.
@@ -54,21 +54,22 @@ struct Next<'a> {
     /// Index into the policy's dominions.
     dominion: Option<usize>,
     workers: &'a [Arc<config::Worker>],
-    /// The local models of the profile in force.
+    /// The local models of the profile in force; `None` if there is no profile.
     selected: Option<&'a HashSet<&'a str>>,
 }
 
-/// Where the classes of one policy are in another.
+/// Where the classes of the old policy are in the new one.
 struct Moves<'a> {
     policy: &'a PolicyConfig,
     /// By the old index.
     now: Vec<Option<usize>>,
-    /// Waiters that came to another class, by their old and their new one.
+    /// The old and the new class of each waiter whose class is gone.
     moved: Vec<(usize, usize)>,
 }
 
 impl Moves<'_> {
-    /// The class of a waiter: that of the same name, or what the new policy makes of it.
+    /// The new class of a waiter: the one with the same name, or else the one that the new policy puts it
+    /// into.
     fn class(&mut self, former: usize, waiter: &Waiter, snapshot: Snapshot) -> usize {
         if let Some(class) = self.now[former] {
             return class;
@@ -129,7 +130,7 @@ impl State {
         let fair = limits.is_some_and(|dominion| dominion.fair_scheduling);
 
         self.workers.reload(policy, workers, selected);
-        // Before the heads are asked about anew.
+        // Before the heads are rechecked.
         self.workers.set_enforced(enforced);
         self.classes = policy.classes.iter().map(ClassRules::new).collect();
         let ring: Vec<Successor> = policy
@@ -171,7 +172,7 @@ impl State {
                     clients.leave(entry.client);
                     entry.client = ClientId::SHARED;
                 } else if fair && !self.fair {
-                    // It came without a label, and is one of those who have none.
+                    // No label was kept for it, so it joins those without one.
                     entry.client = clients.join(None);
                 }
             },
@@ -209,7 +210,7 @@ impl State {
         self.forget_workers();
     }
 
-    /// The counts go with their classes; those of classes that are no more are kept together.
+    /// The counts move with their classes; those of removed classes are added up in one place.
     fn carry_totals(&mut self, former: &[Option<usize>], moved: &[(usize, usize)]) {
         self.shares.rearrange(former);
         let mut before: Vec<Option<Totals>> = self.totals.drain(..).map(Some).collect();
@@ -218,7 +219,7 @@ impl State {
             .map(|former| former.and_then(|former| before[former].take()))
             .map(Option::unwrap_or_default)
             .collect();
-        // Who waits is counted where its outcome will be.
+        // A waiting request is counted where its outcome will be.
         for &(old, new) in moved {
             if let Some(totals) = &mut before[old] {
                 totals.arrived = totals.arrived.saturating_sub(1);

@@ -33,11 +33,11 @@ pub(super) struct Revocation {
     reason: AtomicU8,
     /// Its key among the pool's [`Revocables`]; touched under the pool's lock only.
     key: AtomicUsize,
-    /// Whoever runs under the grant, to be told.
+    /// Of whatever runs under the grant, which has to be told.
     waker: Mutex<Option<Waker>>,
 }
 
-/// No key: it was not registered yet, or not any more.
+/// No key: it is not registered yet, or no longer.
 const NOWHERE: usize = usize::MAX;
 
 impl Revocation {
@@ -58,7 +58,7 @@ impl Revocation {
         }
     }
 
-    /// Sets the reason; the answer is the waker to wake once no lock is held.
+    /// Sets the reason, and returns the waker to wake once no lock is held.
     pub(super) fn revoke(&self, reason: Revoked) -> Option<Waker> {
         let code = match reason {
             Revoked::HoldExpired => 1,
@@ -76,11 +76,11 @@ impl Revocation {
         if self.reason().is_none() {
             drop(self.watch(cx.waker().clone()));
         }
-        // Looked at after the waker is in place, so that a revocation in between is not missed.
+        // Read after the waker is in place, so that a revocation in between is not missed.
         self.reason().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Has `waker` woken on a revocation that comes later; the answer is the one it replaces.
+    /// Has `waker` woken by a revocation that comes later, and returns the one it replaces.
     fn watch(&self, waker: Waker) -> Option<Waker> {
         self.waker
             .lock()
@@ -97,7 +97,7 @@ pub(super) struct Revocables {
 }
 
 impl Revocables {
-    /// True if its expiry is the next of all.
+    /// True if its hold is the next to expire.
     pub(super) fn insert(&mut self, grant: &Arc<Grant>, revocation: &Revocation) -> bool {
         let key = self.grants.insert(Arc::downgrade(grant));
         revocation.key.store(key, Ordering::Relaxed);
@@ -117,12 +117,12 @@ impl Revocables {
         }
     }
 
-    /// When the next hold is over.
+    /// When the next hold expires.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
         self.by_expiry.first().map(|&(expires, _)| expires)
     }
 
-    /// The grants whose hold is over.
+    /// The grants whose hold has expired.
     pub(super) fn expired(&self, now: Instant) -> Vec<Arc<Grant>> {
         let due = self
             .by_expiry
@@ -132,7 +132,7 @@ impl Revocables {
             .collect()
     }
 
-    /// All of them.
+    /// All grants that can be revoked.
     pub(super) fn all(&self) -> Vec<Arc<Grant>> {
         self.grants
             .iter()

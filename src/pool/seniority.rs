@@ -1,8 +1,8 @@
-//! Who has waited longest.
+//! Who has waited longest, and who has come last.
 
 use crate::schedule::{Links, List};
 
-/// The waiters that are queued, in the order in which they came.
+/// The queued waiters, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Seniority {
     queued: List,
@@ -10,12 +10,12 @@ pub(super) struct Seniority {
 }
 
 impl Seniority {
-    /// A waiter came that is not in the list.
+    /// Adds a waiter, which must not be in the list.
     pub(super) fn push(&mut self, waiter: usize) {
         self.queued.push(waiter, &mut self.links);
     }
 
-    /// A waiter that is in the list is queued no more.
+    /// Removes a waiter, which must be in the list.
     pub(super) fn remove(&mut self, waiter: usize) {
         self.queued.remove(waiter, &mut self.links);
     }

@@ -1,13 +1,13 @@
 //! A dominion that is not enforced: what it would do if it were.
 //!
-//! Every request runs at once. Beside that the same decisions are made about it as everywhere, by
-//! the same code, on a state of their own in which time is told: a request that would have had to
-//! wait gets its slot there when its turn comes, and keeps it for as long as it really ran. It may
-//! be over by then; what it does in the shadow is played late. Nothing runs by itself: whatever
-//! changes the dominion, or looks at it, first plays what has come due, moment by moment.
+//! Every request runs at once. Besides, the usual code makes the usual decisions about it on a separate
+//! state, whose clock is set by hand: a request that would have had to wait gets its slot there when its turn
+//! comes, and keeps it for as long as it really ran. It may really be over by then; what it did is played
+//! back late. Nothing runs by itself: whatever changes the dominion, or looks at it, first plays the events
+//! that have come due, in the order of their times.
 //!
-//! How long requests take is as measured, so under the load that nobody holds back. What classes are
-//! charged for output is left out, and what requests load workers with that run on another's slot.
+//! How long requests take is as measured, that is, under a load that nothing holds back. Left out are what
+//! classes are charged for output, and the load of requests that run on another request's slot.
 
 #[cfg(test)]
 mod audit;
@@ -30,18 +30,18 @@ use super::{
 };
 use crate::{config::PolicyConfig, schedule::Snapshot};
 
-/// Names a request in the shadow. Never used again, so that one that is over there already can be
-/// told from any other; 0 is nobody's.
+/// Identifies a request in the shadow. Ids are never reused, so that a request that is already over there is
+/// not taken for another one. 0 stands for none.
 pub(super) type ClaimId = u64;
 
-/// What would be.
+/// What the dominion would be like if it were enforced.
 #[derive(Debug)]
 pub(super) struct Shadow {
     pub(super) state: State,
     claims: HashMap<ClaimId, Claim>,
-    /// The claims of those who wait, by waiter.
+    /// The claims that wait, by waiter.
     waiting: HashMap<usize, ClaimId>,
-    /// What the claims have before them. Nothing of those that are gone.
+    /// The events that are still to come for the claims, and none for claims that are gone.
     due: BTreeSet<(Instant, ClaimId, Event)>,
 }
 
@@ -51,15 +51,15 @@ struct Claim {
     arrived: Instant,
     snapshot: Snapshot,
     place: Place,
-    /// The longest it may hold its slot, by the policy that was in force when it got it.
+    /// The longest it may hold its slot, under the policy that was in force when it got it.
     max_hold: Option<Duration>,
     prefill: bool,
-    /// How long after its arrival the head of its response came, and the first byte, once they have.
+    /// How long after its arrival the head and the first byte of its response came, once they have.
     head: Option<Duration>,
     first_byte: Option<Duration>,
     /// How long it took, and how it ended, once it is over.
     over: Option<(Duration, Stage)>,
-    /// What of it is among all that comes due, by event, so that it is found when the claim goes.
+    /// When its events are due, by event, so that they are found among all when the claim goes.
     due: [Option<Instant>; Event::ALL.len()],
 }
 
@@ -68,13 +68,13 @@ enum Place {
     Waiting(usize),
     Running {
         worker: u32,
-        /// None if a reload has removed it.
+        /// `None` if a reload has removed it.
         class: Option<usize>,
         since: Instant,
     },
 }
 
-/// What comes due in the shadow; of several at the same moment, in this order.
+/// What comes due in the shadow; for one request at the same moment, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     FirstByte,
@@ -105,8 +105,8 @@ impl Shadow {
         }
     }
 
-    /// Decides about an arrival as if the decision counted. False if it would be turned away: there
-    /// is nothing more to follow then.
+    /// Decides about an arrival as if the decision counted. False if it would be turned away: there is then
+    /// nothing to follow.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -157,14 +157,14 @@ impl Shadow {
         true
     }
 
-    /// The head of a request's response came.
+    /// The head of a request's response has come.
     pub(super) fn head(&mut self, now: Instant, id: ClaimId) {
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.head = Some(now.saturating_duration_since(claim.arrived));
         }
     }
 
-    /// The first byte of a request's response came.
+    /// The first byte of a request's response has come.
     pub(super) fn first_byte(&mut self, now: Instant, id: ClaimId) {
         if let Some(claim) = self.claims.get_mut(&id) {
             let after = now.saturating_duration_since(claim.arrived);
@@ -184,7 +184,7 @@ impl Shadow {
         };
         let gone = stage < Stage::Completed;
         match claim.place {
-            // Its client went away, and would have in the queue.
+            // Its client went away, and would have done so while it was queued.
             Place::Waiting(waiter) if gone => {
                 self.forget(id);
                 self.waiting.remove(&waiter);
@@ -206,7 +206,7 @@ impl Shadow {
         }
     }
 
-    /// Changes what would be, and plays what comes of it.
+    /// Changes the shadow's state, and settles what comes of it.
     pub(super) fn change<T>(
         &mut self,
         now: Instant,
@@ -219,7 +219,7 @@ impl Shadow {
         changed
     }
 
-    /// The classes have changed: `now_at` tells where each of them is.
+    /// The classes have changed: `now_at` holds the new index of each.
     pub(super) fn move_classes(&mut self, now_at: &[Option<usize>]) {
         for claim in self.claims.values_mut() {
             if let Place::Running { class, .. } = &mut claim.place {
@@ -315,7 +315,7 @@ impl Shadow {
         self.settle(at);
     }
 
-    /// Has those run that were given a slot, and forgets those that were turned away.
+    /// Has the requests run that were given a slot, and forgets those that were turned away.
     fn settle(&mut self, at: Instant) {
         for waiter in self.state.decided() {
             let Some(id) = self.waiting.remove(&waiter) else {
@@ -356,7 +356,7 @@ impl Shadow {
         }
     }
 
-    /// Has something come due for a claim, if there is a time for it.
+    /// Schedules an event for a claim, if there is a time for it.
     fn plan(&mut self, id: ClaimId, at: Option<Instant>, event: Event) {
         if let Some((claim, at)) = self.claims.get_mut(&id).zip(at) {
             claim.due[event as usize] = Some(at);
@@ -364,7 +364,7 @@ impl Shadow {
         }
     }
 
-    /// Lets go of a claim, and of all that would come due for it. O(log n).
+    /// Forgets a claim and the events that were to come for it. O(log n).
     fn forget(&mut self, id: ClaimId) -> Option<Claim> {
         let claim = self.claims.remove(&id)?;
         for (event, at) in Event::ALL.into_iter().zip(claim.due) {
@@ -379,12 +379,12 @@ impl Shadow {
 /// How a request ends in the shadow.
 enum Ending {
     At(Stage),
-    /// Its class lets nobody hold a slot for longer.
+    /// Its hold was as long as its class allows.
     Revoked,
 }
 
 impl State {
-    /// The shadow, if a request of this name is followed in it.
+    /// The shadow, if the request with this id may be in it.
     pub(super) fn shadow_of(&mut self, claim: ClaimId) -> Option<&mut Shadow> {
         self.shadow.as_deref_mut().filter(|_| claim != 0)
     }
@@ -416,7 +416,7 @@ dominions: [{id: pool, max_concurrency: 1, max_queue: 2, enforce: false}]
         })
     }
 
-    /// How many are followed, and how much is to come due for them.
+    /// How many requests are followed, and how many events are to come for them.
     fn sizes(pool: &Pool) -> (usize, usize) {
         let state = pool.lock();
         let shadow = state.shadow.as_ref().unwrap();

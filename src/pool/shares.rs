@@ -1,7 +1,7 @@
-//! What share of the tokens each class was served lately.
+//! What share of the tokens each class has been served lately.
 //!
-//! The counts are read off now and then, whenever somebody knows the time anyway, and kept for a
-//! minute. So a request that does not wait pays nothing for it.
+//! The counts are sampled now and then, where the time is known anyway, and the samples are kept for a
+//! minute. So a request that does not wait pays nothing for this.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -12,14 +12,14 @@ use super::tally::Totals;
 /// How far back it looks.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// How often the counts are read off.
+/// How often the counts are sampled.
 const STEP: Duration = Duration::from_secs(5);
 
 /// The tokens served by class, at some moments of the last minute and at one before it.
 #[derive(Debug)]
 pub(super) struct Shares {
     marks: VecDeque<Mark>,
-    /// A step after the last one.
+    /// When the next mark is due: a step after the last one.
     due: Instant,
 }
 
@@ -44,17 +44,17 @@ impl Shares {
         }
     }
 
-    /// Reads the counts off, if it is time to.
+    /// Samples the counts, if it is time to.
     pub(super) fn mark(&mut self, now: Instant, totals: &[Totals]) {
         if now >= self.due {
             self.push(now, totals);
         }
     }
 
-    /// Reads the counts off in any case: who looks now and then sees no more than the last minute,
-    /// also where nobody waits.
+    /// Samples the counts in any case: so whoever looks now and then sees only the last minute, even where
+    /// nobody waits.
     pub(super) fn look(&mut self, now: Instant, totals: &[Totals]) {
-        // Instead of the last one if that is close to the one before, so that they stay few.
+        // Replaces the last mark if the one before it is recent, so that they stay few.
         let before = self.marks.iter().nth_back(1).map(|mark| mark.at);
         if before.is_some_and(|before| now.saturating_duration_since(before) < STEP) {
             self.marks.pop_back();
@@ -65,7 +65,7 @@ impl Shares {
     fn push(&mut self, now: Instant, totals: &[Totals]) {
         self.marks.push_back(Mark::new(now, totals));
         self.due = now + STEP;
-        // One of those that are older than the window stays: where the window begins.
+        // One mark at least as old as the window stays: there the window begins.
         let old = |mark: &Mark| now.saturating_duration_since(mark.at) >= WINDOW;
         while self.marks.get(1).is_some_and(old) {
             self.marks.pop_front();
@@ -84,7 +84,7 @@ impl Shares {
         (window(mark), served.collect())
     }
 
-    /// The classes changed: `former` tells for each which one it was.
+    /// The classes have changed: `former` holds the old index of each.
     pub(super) fn rearrange(&mut self, former: &[Option<usize>]) {
         for mark in &mut self.marks {
             let count = |class: &Option<usize>| class.map_or(0, |class| mark.tokens_served[class]);

@@ -1,4 +1,4 @@
-//! What a dominion looks like at one moment: plain values, to be shown or serialized.
+//! The state of a dominion at one moment, as plain values to show or serialize.
 
 use std::{fmt, sync::Arc};
 
@@ -10,51 +10,52 @@ use super::tally::Totals;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DominionSnapshot {
-    /// Its id; none for the place of requests without a dominion.
+    /// Its id; `None` for the place of requests without a dominion.
     pub id: Option<Arc<str>>,
-    /// Its limits hold. Otherwise it admits everybody at once: see `would_be`.
+    /// Whether its limits are enforced. If not, it admits every request at once: see `would_be`.
     pub enforced: bool,
-    /// It was closed: whoever comes is turned away.
+    /// Whether it is closed, and turns away all requests that come.
     pub closed: bool,
-    /// Requests that may run at the same time; none: unlimited.
+    /// How many requests may run at the same time; `None` if unlimited.
     pub slots: Option<usize>,
     /// Requests that have a slot.
     pub in_use: usize,
     /// Requests that wait.
     pub waiting: usize,
-    /// Requests that may wait; none: as many as their classes let.
+    /// How many requests may wait; `None` if only the limits of their classes apply.
     pub max_queue: Option<usize>,
-    /// Those of them that may be of one client; none: all.
+    /// How many of those may belong to one client; `None` if all of them may.
     pub max_queue_per_client: Option<usize>,
-    /// How long the one waits that has waited longest, in milliseconds.
+    /// How long the request that has waited longest has waited, in milliseconds; `None` if none waits.
     pub oldest_wait_ms: Option<u64>,
-    /// Index of the class that was served last, while it may go on without new credit.
+    /// Index of the class that was served last, as long as it may go on without new credit.
     pub burst: Option<usize>,
     /// Index of the class at which the next round begins.
     pub cursor: usize,
-    /// For how long a slot was free beside a request that could have used it, in milliseconds. It
-    /// should be 0.
+    /// For how long in total a slot was free while a request that could have used it was waiting, in
+    /// milliseconds. It should be 0.
     pub idle_beside_waiter_ms: u64,
-    /// What the classes' `share` is of, in milliseconds up to now: about a minute; less in a layer
-    /// that is younger, more if for longer than that nobody had to wait and nobody looked.
+    /// The length of the window, up to now, in which shares and rates are measured, in milliseconds. It is
+    /// about a minute: less in a younger layer, and more if for longer than that no request had to wait and
+    /// no snapshot was taken.
     pub window_ms: u64,
-    /// Uncached input tokens of the requests that were given a slot in that window, for each second
-    /// of it.
+    /// Uncached input tokens per second of the requests that were given a slot in that window.
     pub tokens_per_second: f64,
     /// The classes of all profiles, in the order of the ring.
     pub classes: Vec<ClassSnapshot>,
     /// What became of requests of classes that a reload has removed.
     pub former_classes: Totals,
-    /// The workers; the one without an id stands for all where the policy names none.
+    /// The workers. Where the policy names none, one without an id stands for them all.
     pub workers: Vec<WorkerSnapshot>,
-    /// The labels under which somebody waits, and `default`; none without `fair_scheduling`.
+    /// The labels under which requests wait, and `default` once a request has waited; empty without
+    /// `fair_scheduling`.
     pub clients: Vec<ClientSnapshot>,
-    /// Requests that wait, in the order in which they will be served if nobody comes or goes; the
-    /// blocked ones last, the heads of their lanes first.
+    /// Requests that wait, in the order in which they will be served if no others come or go. The blocked
+    /// ones are last, and of those the heads of their lanes are first.
     pub waiters: Vec<WaiterSnapshot>,
-    /// Requests that wait and are not among `waiters`.
+    /// How many waiting requests are left out of `waiters`.
     pub waiters_omitted: usize,
-    /// Of a dominion that is not enforced: what it would be if it were.
+    /// For a dominion that is not enforced: what it would look like if it were.
     pub would_be: Option<Box<DominionSnapshot>>,
 }
 
@@ -64,11 +65,11 @@ pub struct DominionSnapshot {
 pub struct ClassSnapshot {
     /// Its name.
     pub name: Arc<str>,
-    /// The model whose profile it belongs to; none for the root profile.
+    /// The model whose profile it belongs to; `None` for the root profile.
     pub profile: Option<Arc<str>>,
     /// Uncached tokens credited in each round.
     pub quantum: u64,
-    /// Tokens credited and not spent; negative in debt.
+    /// Tokens credited and not spent; negative while it is in debt.
     pub deficit: i64,
     /// Requests that wait.
     pub queued: u64,
@@ -76,15 +77,15 @@ pub struct ClassSnapshot {
     pub queued_tokens: u64,
     /// Their cached input tokens.
     pub queued_cached_tokens: u64,
-    /// Its part, from 0 to 1, of the tokens that were served in the dominion's window.
+    /// Its share, from 0 to 1, of the tokens that were served in the dominion's window.
     pub share: f64,
-    /// The part that its quantum promises: of the sum of its own and those of the other classes that
-    /// have somebody waiting now. Over all classes these may come to more than 1.
+    /// The share that its quantum promises: its part of the sum of its own quantum and those of the other
+    /// classes in which requests wait now. Over all classes, these may add up to more than 1.
     pub promised_share: f64,
-    /// Uncached tokens that it was served for each second of the dominion's window.
+    /// Uncached tokens that it was served per second of the dominion's window.
     pub tokens_per_second: f64,
-    /// How long a newcomer of average cost would wait, in milliseconds, as far as the recent past
-    /// tells; none if nothing is known yet, or if the dominion is closed.
+    /// How long a newcomer of average cost would wait, in milliseconds, judging by the recent past; `None` if
+    /// nothing is known yet, or if the dominion is closed.
     pub estimated_wait_ms: Option<u64>,
     /// What became of its requests.
     pub totals: Totals,
@@ -100,17 +101,17 @@ pub struct WorkerSnapshot {
     pub prefill_tokens: u64,
     /// Requests it has.
     pub in_flight: u64,
-    /// Indexes of the classes for which it is busy.
+    /// Indices of the classes for which it is busy.
     pub busy_for: Vec<usize>,
-    /// It is drained: it gets no more requests.
+    /// Whether it is being drained: it gets no more requests.
     pub draining: bool,
-    /// It is overloaded: it gets no more requests until that is over.
+    /// Whether it is overloaded: it gets no requests until that is over.
     pub overloaded: bool,
-    /// It is a local model that the profile in force leaves out.
+    /// Whether it is a local model that the profile in force leaves out.
     pub unselected: bool,
-    /// It was removed, and finishes what it has.
+    /// Whether it was removed, and only finishes the requests it has.
     pub removed: bool,
-    /// Taints that keep requests away which do not tolerate them.
+    /// Its taints, which keep away requests that do not tolerate them.
     pub taints: Vec<Box<str>>,
 }
 
@@ -118,12 +119,12 @@ pub struct WorkerSnapshot {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ClientSnapshot {
-    /// The label, or `default` for those without one, or one too many.
+    /// The label, or `default` for requests without a label, or with one too many.
     pub label: Box<str>,
     /// Requests that wait under it.
     pub waiting: usize,
-    /// Requests that had to wait and were served, since somebody waits under it; under `default`,
-    /// since the layer was made.
+    /// Requests that waited under it and were served. A label counts from 0 again once no request waits under
+    /// it, but `default` counts since the layer was made.
     pub served: u64,
 }
 
@@ -131,15 +132,15 @@ pub struct ClientSnapshot {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WaiterSnapshot {
-    /// Its place in the order of service, from 1; none if it is blocked.
+    /// Its place in the order of service, from 1; `None` if it is blocked.
     pub position: Option<usize>,
     /// Index of its class.
     pub class: usize,
     /// Its class's name.
     pub class_name: Arc<str>,
-    /// The worker it is pinned to; its lane.
+    /// The worker that it is pinned to, whose lane it is in; `None` in the shared lane.
     pub worker: Option<Arc<str>>,
-    /// Its client's label, under `fair_scheduling`.
+    /// Its client's label; `None` without `fair_scheduling`.
     pub client: Option<Box<str>>,
     /// Its cost in tokens.
     pub cost: u64,
@@ -151,7 +152,7 @@ pub struct WaiterSnapshot {
     pub why: WaitReason,
 }
 
-/// Why a request waits: in one [word](Self::word), and in one sentence ([`Display`](fmt::Display)).
+/// Why a request waits: in one [word](Self::word), or in a sentence ([`Display`](fmt::Display)).
 ///
 /// It is serialized as both, `{"word": .., "sentence": ..}`.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,7 +163,7 @@ pub enum WaitReason {
     Slot {
         /// Slots in use.
         in_use: usize,
-        /// Slots there are.
+        /// Slots in total; `None` if unlimited.
         slots: Option<usize>,
     },
     /// The only worker it may go to is busy for its class.
@@ -170,7 +171,7 @@ pub enum WaitReason {
     Worker {
         /// The worker's id.
         worker: Option<Arc<str>>,
-        /// Tokens of prefill it has.
+        /// Tokens of prefill that it has.
         prefill: u64,
         /// Tokens of prefill above which it is busy.
         limit: u64,
@@ -178,9 +179,9 @@ pub enum WaitReason {
     /// Too many of the workers it may go to are busy for its class.
     #[non_exhaustive]
     Workers {
-        /// Those that are busy.
+        /// How many of them are busy.
         busy: usize,
-        /// Those that take requests.
+        /// How many of them take requests.
         of: usize,
     },
     /// The workers it may go to take no requests: they are drained, overloaded, tainted or not
@@ -188,15 +189,15 @@ pub enum WaitReason {
     Closed,
     /// The head of its lane is blocked.
     Blocked,
-    /// It is its class's next, and another class's turn comes first.
+    /// It is the next of its class, but another class's turn comes first.
     #[non_exhaustive]
     Class {
-        /// Tokens its class has left.
+        /// Tokens that its class has left.
         deficit: i64,
-        /// Tokens it costs.
+        /// Tokens that it costs.
         cost: u64,
     },
-    /// It is its client's next, and another client's turn comes first.
+    /// It is the next of its client, but another client's turn comes first.
     Client,
     /// Others of its class go first.
     #[non_exhaustive]
@@ -273,7 +274,7 @@ impl Serialize for WaitReason {
     }
 }
 
-/// A number with its thousands set apart.
+/// A number whose thousands are separated by commas.
 struct Grouped(u64);
 
 impl fmt::Display for Grouped {

@@ -1,7 +1,7 @@
-//! What became of the requests of a class: every request is counted under one outcome, once.
+//! What became of the requests of a class: each is counted once, under one outcome.
 //!
-//! A request counts as *arrived* when its class is known. From then on it waits, it runs, or it has
-//! come to one of its outcomes; so `arrived` is the sum of those three at any time.
+//! A request counts as *arrived* once its class is known. From then on it waits, runs, or has an outcome; so
+//! `arrived` is the sum of those three at any time.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 pub(crate) use crate::config::Code;
 
-/// Requests that were turned away, by the `error.code` of their answers.
+/// Requests that were turned away, by the `error.code` of their responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rejected([u64; Code::ALL.len()]);
 
 impl Rejected {
-    /// How many were answered with this code; 0 for one that there is not.
+    /// How many requests were answered with this code; 0 if there is no such code.
     pub fn get(&self, code: &str) -> u64 {
         self.iter()
             .find_map(|(known, count)| (known == code).then_some(count))
             .unwrap_or(0)
     }
 
-    /// Every code there is, and how many requests were answered with it.
+    /// Every code, and how many requests were answered with it.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         Code::ALL.iter().map(|code| code.as_str()).zip(self.0)
     }
 
-    /// All of them together.
+    /// How many requests were turned away in all.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -62,16 +62,16 @@ impl Serialize for Rejected {
 pub struct Cancelled {
     /// They waited.
     pub queued: u64,
-    /// They had a slot, and the inner service had not been called.
+    /// They had a slot, but the inner service had not been called.
     pub granted: u64,
-    /// The inner service was at work, or its response was on its way.
+    /// The inner service was at work, or its response was under way.
     pub running: u64,
 }
 
 /// What became of the requests of a class, in one dominion, since the layer was made.
 ///
-/// Each request has one outcome: `completed`, `failed`, `revoked`, one of `cancelled` or one of
-/// `rejected`. Those that have none yet wait or run.
+/// Each request has one outcome: `completed`, `failed`, `revoked`, one of `cancelled`, or one of `rejected`.
+/// Requests without an outcome wait or run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Totals {
@@ -79,18 +79,18 @@ pub struct Totals {
     pub arrived: u64,
     /// Requests that were given a slot.
     pub admitted: u64,
-    /// Those of the admitted that had to wait for it.
+    /// Admitted requests that had to wait for their slot.
     pub waited: u64,
-    /// How long they waited, in milliseconds, all together.
+    /// How long those waited in total, in milliseconds.
     pub wait_ms: u64,
-    /// The longest that one of them waited, in milliseconds.
+    /// The longest that one of those waited, in milliseconds.
     pub longest_wait_ms: u64,
-    /// Uncached input tokens of the admitted; each counts one at least.
+    /// Uncached input tokens of the admitted requests, each of which counts at least 1.
     pub tokens_served: u64,
-    /// Requests that kept their slot for as long as their class says, mostly to the end of the
-    /// response's body.
+    /// Requests that kept their slot for as long as their class says, usually to the end of the response
+    /// body.
     pub completed: u64,
-    /// Requests whose inner service or response body ended with an error, or panicked.
+    /// Requests whose inner service or response body failed or panicked.
     pub failed: u64,
     /// Requests whose response ended with a [`SlotRevoked`](crate::SlotRevoked).
     pub revoked: u64,
@@ -101,7 +101,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Requests that have come to an outcome.
+    /// How many requests have an outcome.
     pub fn settled(&self) -> u64 {
         let Cancelled {
             queued,
@@ -118,7 +118,7 @@ impl Totals {
         self.tokens_served = self.tokens_served.saturating_add(cost);
     }
 
-    /// A request of this cost, in tokens, got a slot after this long.
+    /// A request of this cost, in tokens, got a slot after waiting this long.
     pub(super) fn admit_after(&mut self, wait: Duration, cost: u64) {
         let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         self.admit(cost);
@@ -137,7 +137,7 @@ impl Totals {
         } += 1;
     }
 
-    /// Takes over what another class has counted.
+    /// Adds what another class has counted.
     pub(super) fn absorb(&mut self, other: &Self) {
         self.arrived += other.arrived;
         self.admitted += other.admitted;
@@ -157,13 +157,13 @@ impl Totals {
     }
 }
 
-/// How far a request has come that has a slot. The later stages are larger.
+/// How far a request that has a slot has come. Later stages are larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// The inner service was not called yet.
+    /// The inner service has not been called yet.
     Granted,
     Running,
-    /// The head of its response came.
+    /// The head of its response has come.
     Streaming,
     /// It kept its slot for as long as its class says.
     Completed,
@@ -171,7 +171,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// What it is called if the request ends here.
+    /// What the cancellation is called if the request ends at this stage; `None` if it is no cancellation.
     pub(super) fn cancelled(self) -> Option<&'static str> {
         match self {
             Self::Granted => Some("granted"),

@@ -17,11 +17,11 @@ use super::{
 };
 use crate::{config::PolicyConfig, schedule::Snapshot, trace};
 
-/// A request's place in the queue. Dropped, it leaves the queue; granted, it becomes a permit.
+/// A request's place in the queue. It becomes a permit once granted; dropped, it leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pool: Arc<Pool>,
-    /// None once the answer was taken.
+    /// `None` once the answer was taken.
     waiter: Option<usize>,
     /// Whether it has been asked for its turn before.
     asked: bool,
@@ -68,7 +68,7 @@ impl Ticket {
         self.pool.id()
     }
 
-    /// When the request had better come again.
+    /// When the request should be retried.
     pub(crate) fn retry_after(&self) -> Duration {
         self.pool.retry_after(self.class, self.snapshot.cost())
     }
@@ -78,7 +78,7 @@ impl Ticket {
         let Some(waiter) = self.waiter else {
             return Poll::Pending;
         };
-        // Who asks again has mostly been granted, and needs no waker any more.
+        // A request that asks again has mostly been granted, and needs no waker.
         let mut waker = (!self.asked).then(|| cx.waker().clone());
         self.asked = true;
         loop {
@@ -103,22 +103,23 @@ impl Ticket {
                 let ((answer, now), wakes) = self
                     .pool
                     .change(|state, wakes| (state.expire(waiter, wakes), self.pool.now(state)));
-                // Before the wakes, of which one may panic: the waiter is gone, and its number another one's.
+                // Before the wakes, of which one may panic: the waiter is gone, and its key may be another
+                // one's by now.
                 let taken = self.take(answer, now);
                 wakes.wake_all();
                 return Poll::Ready(taken);
             }
-            // It kept the time for a hold that is over now.
+            // It kept the time of a hold that is over now.
             drop(self.pool.with_state(State::expire_holds));
         }
     }
 
-    /// Leaves the queue, to be turned away with this code.
+    /// Leaves the queue, because the request is turned away with this code.
     pub(crate) fn abandon(&mut self, code: Code) {
         self.leave(Some(code));
     }
 
-    /// `now` is the dominion under the policy in force, if it is another than the ticket's.
+    /// `now` is the dominion under the policy in force, if that is not the ticket's.
     fn take(&mut self, answer: Answer, now: Option<Arc<Pool>>) -> Result<Permit, Refused> {
         self.waiter = None;
         match answer {
@@ -129,7 +130,7 @@ impl Ticket {
                 waited,
             } => {
                 let pool = now.as_ref().unwrap_or(&self.pool);
-                // It could do nothing before now: a hold begins with it.
+                // The request could not run before now, so its hold begins now.
                 let timed = pool.policy.classes[class].max_hold.is_some();
                 let granted = if timed { Instant::now() } else { at };
                 Ok(Permit::new(

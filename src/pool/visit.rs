@@ -1,8 +1,8 @@
-//! Requests at other workers than those of the slots that they run on.
+//! Requests at other workers than those of the slots they run on.
 //!
-//! A request that a handler sends runs on the handler's slot, and may have to go to another worker
-//! than the slot's. It takes no slot; but at that worker it counts like any other for as long as it
-//! runs, so that the worker is known to be loaded, and ends when its model is unloaded.
+//! A request that a handler sends runs on the handler's slot, and may have to go to another worker than the
+//! slot's. It takes no slot of its own; but for as long as it runs, it counts at that worker like any other
+//! request, so that the worker's load is known, and it ends when the worker's model is unloaded.
 
 use std::{
     sync::Arc,
@@ -25,16 +25,16 @@ pub(super) struct Visits(Slab<Visiting>);
 
 #[derive(Debug)]
 struct Visiting {
-    /// None once it was told to leave: it counts nowhere any more.
+    /// `None` once it was told to leave: from then on it counts nowhere.
     worker: Option<u32>,
     /// Uncached tokens that still load the worker.
     prefill: u64,
-    /// The visit's own.
+    /// Shared with the [`Visit`].
     revocation: Option<Arc<Revocation>>,
 }
 
 impl Visiting {
-    /// Takes it off its worker: which that is, and what prefill it leaves there, in tokens.
+    /// Takes it off its worker: returns the worker, and the prefill that is to be taken off it, in tokens.
     fn leave(&mut self) -> Option<(u32, u64)> {
         let worker = self.worker.take()?;
         Some((worker, std::mem::take(&mut self.prefill)))
@@ -47,7 +47,7 @@ impl Visits {
         self.0.is_empty()
     }
 
-    /// Where a visit counts; nowhere once it was told to leave.
+    /// The worker at which a visit counts; `None` once it was told to leave.
     pub(super) fn worker_of(&self, visit: &Visit) -> Option<u32> {
         self.0[visit.key].worker
     }
@@ -57,28 +57,28 @@ impl Visits {
 #[derive(Debug)]
 pub(crate) struct Visit {
     pool: Arc<Pool>,
-    /// Its name among the pool's visits.
+    /// Its key among the pool's visits.
     key: usize,
     worker: Option<Arc<Worker>>,
-    /// Whether its first byte is to come.
+    /// Whether its first byte is still to come.
     prefill: bool,
-    /// Of a local model, which a change of profile may unload.
+    /// For a local model, which a change of profile may unload.
     revocation: Option<Arc<Revocation>>,
 }
 
 impl Share {
-    /// The place of a request that runs on the slot, if it is at another worker than the slot's: the
-    /// one it prefers or the least loaded, where it may not go to that. None if it may go to none.
+    /// Places a request that runs on the slot: `Some(None)` if it may go to the slot's own worker; otherwise
+    /// a visit to the worker that it prefers, or to the least loaded. `None` if it may go to no worker.
     pub(crate) fn visit(
         &self,
         wanted: &Wanted<'_>,
         snapshot: Snapshot,
     ) -> Option<Option<Box<Visit>>> {
         let pool = self.grant().pool();
-        // Chosen and counted at once, so that no two are sent to a worker that has room for one.
+        // Chosen and counted under one lock, so that no two are sent to a worker that has room for one.
         pool.with_state(|state, _| {
             let grant = self.grant();
-            // Without the slot it has no worker either: the index may be another one's by now.
+            // Without the slot it has no worker either: the index may be another worker's by now.
             let own = (!grant.is_taken_back()).then_some(grant.assigned.index);
             let worker = state.workers.beside(own, wanted)?;
             let elsewhere = own != Some(worker);
@@ -88,12 +88,12 @@ impl Share {
 }
 
 impl Visit {
-    /// What the policy says of the worker.
+    /// The worker as the policy describes it.
     pub(crate) fn worker(&self) -> Option<&Arc<Worker>> {
         self.worker.as_ref()
     }
 
-    /// The first data frame came.
+    /// The first data frame has come.
     pub(crate) fn end_prefill(&mut self) {
         if std::mem::replace(&mut self.prefill, false) {
             let key = self.key;
@@ -102,7 +102,7 @@ impl Visit {
         }
     }
 
-    /// Ready once its model was unloaded; whoever runs there must stop then.
+    /// Ready once its model was unloaded: whatever runs there must stop then.
     pub(crate) fn poll_revoked(&self, cx: &mut Context<'_>) -> Poll<Revoked> {
         match &self.revocation {
             Some(revocation) => revocation.poll(cx),
@@ -114,7 +114,7 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         let key = self.key;
-        // What the pool had of it is not the last of its revocation, which may hold a waker.
+        // The pool does not drop the last reference to its revocation under the lock: that may hold a waker.
         self.pool
             .with_state(|state, wakes| state.end_visit(key, wakes));
     }
@@ -123,7 +123,7 @@ impl Drop for Visit {
 impl State {
     fn visit(&mut self, pool: &Arc<Pool>, worker: u32, uncached: u64) -> Visit {
         let flipped = self.workers.start(worker, uncached);
-        // It may make the worker busy, never less so: nobody can go now who could not before.
+        // This may make the worker busy, never less busy: it makes nobody dispatchable.
         self.recheck(flipped);
         let assigned = self.workers.assigned(worker).worker;
         let local = assigned.as_ref().is_some_and(|it| it.endpoint.is_none());
@@ -159,7 +159,7 @@ impl State {
         }
     }
 
-    /// Ends the visits at models that are not loaded any more; arbitration is left to the caller.
+    /// Ends the visits to models that are no longer loaded; arbitration is left to the caller.
     pub(super) fn end_unselected_visits(&mut self, wakes: &mut WakeList) {
         let Self {
             visits, workers, ..

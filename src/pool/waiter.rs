@@ -1,4 +1,4 @@
-//! The requests that are parked: what they are told, and how their waiting ends.
+//! Parked requests: what they are told, and how their waiting ends.
 
 use std::{task::Waker, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{Arrival, Refused, state::State, tally::Code, wake::WakeList, workers::Assigned};
 use crate::schedule::{Key, Snapshot};
 
-/// A request that was parked and has not been taken away by its future yet.
+/// A parked request whose future has not taken its answer yet.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) status: Status,
@@ -16,7 +16,7 @@ pub(super) struct Waiter {
     pub(super) asked: Asked,
 }
 
-/// What a change of policy has to know of a request to place it anew.
+/// What has to be known of a waiting request to place it anew when the policy or the workers change.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) priority_jump: f64,
@@ -25,7 +25,7 @@ pub(super) struct Asked {
     pub(super) model: Option<Box<str>>,
 }
 
-/// Names longer than this many bytes are not kept: no class is found by them after a change.
+/// Names longer than this many bytes are not kept: after a change, no class or worker is found by them.
 const MAX_NAME_BYTES: usize = 256;
 
 impl Asked {
@@ -45,7 +45,7 @@ impl Asked {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Status {
     Queued(Key),
-    /// Owns a slot, and its uncached tokens are this worker's prefill.
+    /// It owns a slot, and its uncached tokens are prefill of this worker.
     Granted {
         worker: u32,
         class: usize,
@@ -59,16 +59,16 @@ pub(super) enum Status {
 
 /// What a waiter learns when it asks.
 pub(super) enum Turn {
-    /// Perhaps it is asked to keep the time of a hold.
+    /// If it keeps the time of a hold, it is to ask again by then.
     NotYet {
         keep_time: Option<Instant>,
     },
-    /// Not yet, and it is to ask again with a clone of its waker.
+    /// Not yet, and it has to ask again at once, with a clone of its waker.
     NeedsWaker,
     Now(Answer),
 }
 
-/// What is left of a waiter that left.
+/// What remains of a waiter that left.
 pub(super) struct Left {
     _waker: Option<Waker>,
     /// How far it had come, if it was not turned away.
@@ -89,9 +89,9 @@ pub(super) enum Answer {
 }
 
 impl State {
-    /// Asks whether a waiter's turn has come; if not, `current` is woken when it has. `clone` is one of
-    /// it, where the caller thinks that it is needed: it cannot be made under the lock. The waker that it
-    /// replaces is left in its place, to be dropped outside.
+    /// Asks whether a waiter's turn has come; if not, `current` is woken when it has. `clone` is a clone of
+    /// it if the caller expects that it is needed, as none may be made under the lock. The waker that it
+    /// replaces is left in its place, to be dropped outside the lock.
     pub(super) fn ask(
         &mut self,
         waiter: usize,
@@ -112,12 +112,12 @@ impl State {
                 let keep_time = self.keep_time(waiter);
                 Turn::NotYet { keep_time }
             }
-            // The answer took the waker already, so nothing is dropped here.
+            // The waker was taken when the waiting ended, so none is dropped here.
             _ => Turn::Now(self.take_answer(waiter)),
         }
     }
 
-    /// A waiter's deadline has come: it is granted now, or never.
+    /// A waiter's deadline has come: it has been granted by now, or it is refused.
     pub(super) fn expire(&mut self, waiter: usize, wakes: &mut WakeList) -> Answer {
         if let Some(Waiter {
             status: Status::Queued(_),
@@ -149,9 +149,9 @@ impl State {
         }
     }
 
-    /// Takes a waiter away whose future was dropped, or that is turned away for a reason of its
-    /// own, with the slot it may own by now. The answer is to be dropped outside the lock. None if it
-    /// was gone already.
+    /// Removes a waiter whose future was dropped, or that is turned away for a reason of its own, with the
+    /// slot that it may own by now. The result must be dropped outside the lock. `None` if the waiter was
+    /// already gone.
     pub(super) fn leave(
         &mut self,
         waiter: usize,
@@ -182,7 +182,7 @@ impl State {
         })
     }
 
-    /// Ends the waiting of a queued request without a grant.
+    /// Refuses a request that is queued, or that was granted and has not asked since.
     pub(super) fn refuse(&mut self, waiter: usize, refused: Refused, wakes: &mut WakeList) {
         let Some(refusing) = self.waiters.get_mut(waiter) else {
             return;
@@ -195,8 +195,7 @@ impl State {
         }
     }
 
-    /// Undoes what a waiter's status stands for; the answer is its class, unless it was turned away
-    /// already.
+    /// Undoes what a waiter's status stands for, and returns its class unless it was already refused.
     fn give_up(&mut self, waiter: usize, status: Status, wakes: &mut WakeList) -> Option<usize> {
         match status {
             Status::Queued(key) => {

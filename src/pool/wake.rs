@@ -1,17 +1,17 @@
-//! What is collected under the lock to be done after it: wakers to wake, and what to tell of it.
+//! What is collected under the lock to be done after it: wakers to wake, and metrics to publish.
 
 use std::task::Waker;
 
 use super::meter::Bulletin;
 
-/// Wakers to wake, and changes to publish, once the lock is released. The first one, mostly the only one, takes no
-/// allocation.
+/// Wakers to wake, and changes to publish, once the lock is released. The first waker, mostly the only one,
+/// takes no allocation.
 #[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct WakeList {
     first: Option<Waker>,
     rest: Vec<Waker>,
-    /// What changed. Published last: nobody waits for it.
+    /// What has changed. Published last, as nobody waits for it.
     pub(super) bulletin: Bulletin,
 }
 
@@ -32,7 +32,7 @@ impl WakeList {
         if let Some(waker) = self.first.take() {
             waker.wake();
         }
-        // From the back: what a panic leaves behind is still in the list.
+        // Reversed and popped one by one, so that after a panic the rest are still in the list.
         self.rest.reverse();
         while let Some(waker) = self.rest.pop() {
             waker.wake();
@@ -53,7 +53,7 @@ impl Extend<Waker> for WakeList {
 }
 
 impl Drop for WakeList {
-    /// A waker that panics takes no other wake with it.
+    /// If a waker panics, the others are woken nevertheless.
     fn drop(&mut self) {
         self.wake_each();
         self.bulletin.publish();

@@ -1,9 +1,9 @@
-//! What a test recounts.
+//! What tests check of a shadow.
 
 use super::*;
 
 impl Shadow {
-    /// True if it follows nobody, and nothing will come due.
+    /// True if it follows no request, and no event is to come.
     pub(in crate::pool) fn is_empty(&self) -> bool {
         self.claims.is_empty()
             && self.waiting.is_empty()
@@ -11,7 +11,7 @@ impl Shadow {
             && self.state.waiters.is_empty()
     }
 
-    /// Counts anew what it keeps count of.
+    /// Recounts what it keeps count of.
     pub(in crate::pool) fn recount(&self) {
         let audit = self.state.audit();
         let mut waiting = HashMap::new();
