@@ -114,8 +114,7 @@ impl State {
             former_classes: self.former.clone(),
             workers: Vec::new(),
             clients: self
-                .clients
-                .iter()
+                .labels()
                 .map(|(label, _, waiting, served)| ClientSnapshot {
                     label: label.into(),
                     waiting,
@@ -132,8 +131,7 @@ impl State {
             workers,
             busy,
             labels: self
-                .clients
-                .iter()
+                .labels()
                 .map(|(label, id, ..)| (id, label.into()))
                 .collect(),
             waiters: self
@@ -142,6 +140,12 @@ impl State {
                     self.show(entry, blocks, now)
                 }),
         }
+    }
+
+    /// The clients, each with its label and its counts. The shared one may be known from a policy under
+    /// which clients took turns: it is nobody's label where they do not.
+    fn labels(&self) -> impl Iterator<Item = (&str, ClientId, usize, u64)> {
+        self.clients.iter().filter(|_| self.fair)
     }
 
     fn id(&self) -> Option<Arc<str>> {

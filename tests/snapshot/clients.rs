@@ -1,6 +1,6 @@
 //! Clients' labels: who waits under them, and when they are forgotten.
 
-use tower_policy_queue::{ClientSnapshot, QueueHints};
+use tower_policy_queue::{ClientSnapshot, PolicyConfig, QueueHints};
 
 use crate::{asks, gold_and_bulk, hall::Hall, pool};
 
@@ -91,6 +91,18 @@ async fn without_turns_between_clients_there_are_no_labels() {
     let mut hall = Hall::new(&gold_and_bulk(&rest));
     hall.hint("running", of("ann"));
     hall.hint("waiting", of("ann"));
+    assert!(clients(&hall).is_empty());
+    assert_eq!(pool(&hall).waiters[0].client, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_that_ends_the_turns_between_clients_leaves_no_labels() {
+    let mut hall = Hall::new(&gold_and_bulk(FAIR));
+    hall.hint("running", of("ann"));
+    hall.hint("waiting", of("ann"));
+    let rest = FAIR.replace("fair_scheduling: true", "fair_scheduling: false");
+    let unfair: PolicyConfig = gold_and_bulk(&rest).parse().unwrap();
+    hall.handle.reload(unfair).unwrap();
     assert!(clients(&hall).is_empty());
     assert_eq!(pool(&hall).waiters[0].client, None);
 }
