@@ -218,6 +218,8 @@ fn a_variable_where_none_is_replaced_is_told() {
         "dominions:\n  - id: a\n    max_concurrency: ${SLOTS}\n",
         "dominions: [{id: '${POOL}'}]",
         "dominions: [{id: a, kind: local, vram_gb: '${VRAM}'}]",
+        "dominions: [{id: a}]\ndefault_dominion: ${POOL}",
+        "dominions: [{id: a}]\nendpoints: [{id: b, dominion: '${POOL}'}]",
     ] {
         let error = refuse(yaml);
         let [mistake] = error.mistakes() else {

@@ -63,6 +63,18 @@ impl Findings {
         }
     }
 
+    /// Reports that there is no `what` of this name; `defined` lists those that there are.
+    pub(super) fn unknown(&mut self, path: Path<'_>, what: &str, name: &str, defined: &str) {
+        let mut message = format!(
+            "there is no {what} {}; the policy defines {defined}",
+            names::quote(name)
+        );
+        if name.contains("${") {
+            message.push_str(env::ELSEWHERE);
+        }
+        self.report(path, message);
+    }
+
     /// Reports a name that is missing or invalid.
     pub(super) fn require_name(&mut self, path: Path<'_>, name: Option<String>) -> Option<String> {
         match &name {

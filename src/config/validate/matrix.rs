@@ -60,12 +60,7 @@ impl<'a> Matrix<'a> {
             row.unclear = true;
             // Without any buckets every class would be wrong, and the missing buckets are reported already.
             if !buckets.names.is_empty() {
-                let defined = buckets.listed();
-                let name = names::quote(name);
-                found.report(
-                    path,
-                    format!("there is no bucket {name}; the policy defines {defined}"),
-                );
+                found.unknown(path, "bucket", name, &buckets.listed());
             }
             return;
         };
@@ -109,16 +104,12 @@ impl<'a> Matrix<'a> {
             return;
         }
         let families = self.families.iter().map(|row| row.name.as_str());
-        let defined = names::list(self.families.len(), families);
-        let mut message = format!(
-            "there is no family {}; the policy defines {defined}",
-            names::quote(name)
-        );
+        let mut defined = names::list(self.families.len(), families);
         if self.families.is_empty() {
             // A common slip is to name a class, which does not make a family.
-            message.push_str(": a class belongs to a family by its policy_family and cache_bucket, not by its name");
+            defined.push_str(": a class belongs to a family by its policy_family and cache_bucket, not by its name");
         }
-        found.report(path, message);
+        found.unknown(path, "family", name, &defined);
     }
 
     /// Reports the buckets for which a family has no class.

@@ -24,7 +24,7 @@ mod workers;
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    PolicyConfig, env, keys, names,
+    PolicyConfig, env, keys,
     path::{Path, Steps},
     schema::{RawPolicy, RawProfile},
 };
@@ -76,12 +76,8 @@ pub(super) fn policy(
     let default_dominion = raw.default_dominion.and_then(|id| {
         let known = dominions.by_id.get(&id).copied();
         if known.is_none() {
-            let defined = dominions.listed();
-            let message = format!(
-                "there is no dominion {}; the policy defines {defined}",
-                names::quote(&id)
-            );
-            found.report(root.key("default_dominion"), message);
+            let path = root.key("default_dominion");
+            found.unknown(path, "dominion", &id, &dominions.listed());
         }
         known
     });

@@ -218,11 +218,7 @@ fn binding(
         return Binding::To(None);
     };
     let Some(&index) = dominions.by_id.get(id) else {
-        let (id, defined) = (names::quote(id), dominions.listed());
-        found.report(
-            path,
-            format!("there is no dominion {id}; the policy defines {defined}"),
-        );
+        found.unknown(path, "dominion", id, &dominions.listed());
         return Binding::Wrong;
     };
     match dominions.list[index].kind {
