@@ -7,8 +7,11 @@
 
 use std::env::VarError;
 
-/// The hint for a `${` in any other key, where it cannot be valid text.
-pub(super) const ELSEWHERE: &str = "; variables are replaced only in api_key and base_url";
+/// The hint to append to a message about a wrong value of any other key, if the value contains a `${`.
+pub(super) fn hint_elsewhere(text: &str) -> Option<&'static str> {
+    let hint = "; variables are replaced only in api_key and base_url";
+    text.contains("${").then_some(hint)
+}
 
 /// Looks up a variable: in the process environment, except in tests.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Result<String, VarError>;

@@ -52,26 +52,22 @@ impl Findings {
         if name.is_empty() {
             self.report(path, "is empty");
         } else if !names::is_name(name) {
-            let mut message = format!(
-                "{} is not a valid name; a name may contain only the characters [A-Za-z0-9_.-]",
-                names::quote(name)
+            let message = format!(
+                "{} is not a valid name; a name may contain only the characters [A-Za-z0-9_.-]{}",
+                names::quote(name),
+                env::hint_elsewhere(name).unwrap_or_default()
             );
-            if name.contains("${") {
-                message.push_str(env::ELSEWHERE);
-            }
             self.report(path, message);
         }
     }
 
     /// Reports that there is no `what` of this name; `defined` lists those that there are.
     pub(super) fn unknown(&mut self, path: Path<'_>, what: &str, name: &str, defined: &str) {
-        let mut message = format!(
-            "there is no {what} {}; the policy defines {defined}",
-            names::quote(name)
+        let message = format!(
+            "there is no {what} {}; the policy defines {defined}{}",
+            names::quote(name),
+            env::hint_elsewhere(name).unwrap_or_default()
         );
-        if name.contains("${") {
-            message.push_str(env::ELSEWHERE);
-        }
         self.report(path, message);
     }
 

@@ -90,10 +90,9 @@ pub(super) fn number(
 
 /// Reports a wrong number, with a hint on how to write it if the value is text.
 fn report(found: &mut Findings, path: Path<'_>, mut message: String, value: &Scalar) {
-    match value {
-        Scalar::Text(text) if text.contains("${") => message.push_str(env::ELSEWHERE),
-        Scalar::Text(_) => message.push_str(", without quotes, separators or a unit"),
-        _ => {}
+    if let Scalar::Text(text) = value {
+        let in_general = ", without quotes, separators or a unit";
+        message.push_str(env::hint_elsewhere(text).unwrap_or(in_general));
     }
     found.report(path, message);
 }
