@@ -88,20 +88,12 @@ impl<'a> Facts<'a> {
             client: sources
                 .hint(|hints| hints.client.as_deref())
                 .or_else(|| headers::hint(sent, &names.client)),
-            model: sources.or(
-                |hints| hints.model.as_deref(),
-                &names.model,
-                |name| headers::name(sent, name),
-            )?,
+            model: sources.model(sent, names)?,
             raw_tokens: raw.unwrap_or_else(|| estimated_tokens(sent)),
             cached_tokens: cached,
             strict_priority: tier.unwrap_or(0),
             priority_jump: jump.unwrap_or(0.0),
-            worker: sources.or(
-                |hints| hints.worker.as_deref(),
-                &names.worker,
-                |name| headers::name(sent, name),
-            )?,
+            worker: sources.worker(sent, names)?,
             allowed_workers,
             tolerations: sources
                 .hint(|hints| hints.tolerations.as_deref())
@@ -118,17 +110,7 @@ impl<'a> Facts<'a> {
         names: &Headers,
     ) -> Result<(Option<&'a str>, Option<&'a str>), Reason> {
         let sources = Sources { said, told };
-        let worker = sources.or(
-            |hints| hints.worker.as_deref(),
-            &names.worker,
-            |name| headers::name(sent, name),
-        )?;
-        let model = sources.or(
-            |hints| hints.model.as_deref(),
-            &names.model,
-            |name| headers::name(sent, name),
-        )?;
-        Ok((worker, model))
+        Ok((sources.worker(sent, names)?, sources.model(sent, names)?))
     }
 }
 
@@ -139,6 +121,16 @@ struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
+    fn model(&self, sent: &'a HeaderMap, names: &Headers) -> Result<Option<&'a str>, Reason> {
+        let read = |name: &HeaderName| headers::name(sent, name);
+        self.or(|hints| hints.model.as_deref(), &names.model, read)
+    }
+
+    fn worker(&self, sent: &'a HeaderMap, names: &Headers) -> Result<Option<&'a str>, Reason> {
+        let read = |name: &HeaderName| headers::name(sent, name);
+        self.or(|hints| hints.worker.as_deref(), &names.worker, read)
+    }
+
     fn hint<T>(&self, field: impl Fn(&'a QueueHints) -> Option<T>) -> Option<T> {
         field(self.said).or_else(|| self.told.and_then(&field))
     }
