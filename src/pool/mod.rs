@@ -12,6 +12,8 @@ mod alarm;
 mod control;
 mod drain;
 mod eligible;
+#[cfg(test)]
+mod fixtures;
 mod group;
 mod holds;
 mod idling;

@@ -393,7 +393,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::{Entrance, Pool, Wanted};
+    use crate::pool::{Entrance, Pool, fixtures};
 
     const POLICY: &str = "
 default_policy_family: a
@@ -404,16 +404,7 @@ dominions: [{id: pool, max_concurrency: 1, max_queue: 2, enforce: false}]
 ";
 
     fn enter(pool: &Arc<Pool>) -> Entrance {
-        pool.enter(&Arrival {
-            class: 0,
-            snapshot: Snapshot::new(1, 0),
-            strict_priority: 0,
-            priority_jump: 0.0,
-            client: None,
-            hint: None,
-            wanted: Wanted::default(),
-            max_queue_wait: None,
-        })
+        pool.enter(&fixtures::arrival(0, 1, 0))
     }
 
     /// How many requests are followed, and how many events are to come for them.

@@ -302,7 +302,7 @@ impl World {
                 let known = pool.lock().workers.index(id).is_some();
                 if !known {
                     let models = model.as_slice();
-                    pool.add_worker(turnover::worker(id, models, local))
+                    pool.add_worker(fixtures::worker(id, models, local))
                         .wake_all();
                 }
             }
@@ -368,16 +368,7 @@ impl World {
             }
         }
         // A request that was classified by the old policy is not let in by it.
-        let late = stale.enter(&Arrival {
-            class: 0,
-            snapshot: Snapshot::new(1, 0),
-            strict_priority: 0,
-            priority_jump: 0.0,
-            client: None,
-            hint: None,
-            wanted: Wanted::default(),
-            max_queue_wait: None,
-        });
+        let late = stale.enter(&fixtures::arrival(0, 1, 0));
         assert!(matches!(late, Entrance::TurnedAway(Refusal::Reloaded)));
     }
 

@@ -3,25 +3,8 @@
 use std::sync::Arc;
 
 use super::{super::Refused, *};
-use crate::config::{self, Endpoint};
 
 const ONE_WORKER: &str = "endpoints: [{id: w0, dominion: pool}]";
-
-fn endpoint(id: &str) -> Arc<config::Worker> {
-    let endpoint = Endpoint {
-        id: id.into(),
-        protocol: None,
-        base_url: None,
-        api_key: None,
-    };
-    Arc::new(config::Worker {
-        id: id.into(),
-        dominion: Some(0),
-        models: Vec::new(),
-        max_num_batched_tokens: None,
-        endpoint: Some(Arc::new(endpoint)),
-    })
-}
 
 #[test]
 fn a_request_for_a_worker_that_goes_away_runs_or_is_refused() {
@@ -83,7 +66,10 @@ fn a_request_that_waits_for_a_worker_with_room_gets_one_that_is_added() {
         });
         let adding = thread({
             let pool = Arc::clone(pool);
-            move || pool.add_worker(endpoint("w1")).wake_all()
+            move || {
+                pool.add_worker(fixtures::worker("w1", &[], false))
+                    .wake_all()
+            }
         });
         second.join().unwrap();
         adding.join().unwrap();

@@ -30,8 +30,11 @@ use std::{
 
 use loom::{sync::Notify, thread::JoinHandle};
 
-use super::{Arrival, Entrance, Permit, Pool, Refusal, Refused, State, Ticket, Wanted};
-use crate::{config::PolicyConfig, schedule::Snapshot, sync::holds_lock};
+use super::{
+    Arrival, Entrance, Permit, Pool, Refusal, Refused, State, Ticket, Wanted,
+    fixtures::{self, admitted, parked},
+};
+use crate::{config::PolicyConfig, sync::holds_lock};
 
 /// In bytes. The default of `loom` is too small for unoptimized code.
 const STACK: usize = 1 << 18;
@@ -144,16 +147,7 @@ fn wait(mut ticket: Ticket) -> Result<Permit, Refused> {
 
 /// A request of three uncached tokens, for any worker.
 fn arrival() -> Arrival<'static> {
-    Arrival {
-        class: 0,
-        snapshot: Snapshot::new(4, 1),
-        strict_priority: 0,
-        priority_jump: 0.0,
-        client: None,
-        hint: None,
-        wanted: Wanted::default(),
-        max_queue_wait: None,
-    }
+    fixtures::arrival(0, 4, 1)
 }
 
 fn pinned(worker: &str) -> Arrival<'_> {
@@ -163,20 +157,6 @@ fn pinned(worker: &str) -> Arrival<'_> {
             ..Wanted::default()
         },
         ..arrival()
-    }
-}
-
-fn admitted(entrance: Entrance) -> Permit {
-    match entrance {
-        Entrance::Admitted(permit) => permit,
-        other => panic!("not admitted: {other:?}"),
-    }
-}
-
-fn parked(entrance: Entrance) -> Ticket {
-    match entrance {
-        Entrance::Parked(ticket) => ticket,
-        other => panic!("not parked: {other:?}"),
     }
 }
 

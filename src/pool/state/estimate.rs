@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::schedule::deterministic;
+    use crate::{pool::fixtures::arrival, schedule::deterministic};
 
     proptest! {
         #![proptest_config(deterministic(256))]
@@ -159,18 +159,7 @@ dominions: [{id: pool, kind: remote, max_concurrency: 1}]
     async fn the_waits_of_all_classes_are_those_of_each_one_alone() {
         let policy: PolicyConfig = POLICY.parse().unwrap();
         let pool = Pool::new(Arc::new(policy), Some(0));
-        let enter = |class, tokens| {
-            pool.enter(&Arrival {
-                class,
-                snapshot: Snapshot::new(tokens, 0),
-                strict_priority: 0,
-                priority_jump: 0.0,
-                client: None,
-                hint: None,
-                wanted: Default::default(),
-                max_queue_wait: None,
-            })
-        };
+        let enter = |class, tokens| pool.enter(&arrival(class, tokens, 0));
         let mut all = vec![enter(0, 11)];
         tokio::time::advance(Duration::from_secs(1)).await;
         all.push(enter(0, 50));

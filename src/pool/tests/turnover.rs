@@ -1,33 +1,17 @@
 //! Workers that come and go under ever new names.
 
 use super::*;
-use crate::pool::{eligible::Among, workers::Parked};
-
-pub(super) fn worker(id: &str, models: &[&str], local: bool) -> Arc<config::Worker> {
-    let endpoint = config::Endpoint {
-        id: id.into(),
-        protocol: None,
-        base_url: None,
-        api_key: None,
-    };
-    Arc::new(config::Worker {
-        id: id.into(),
-        dominion: Some(0),
-        models: models.iter().map(|&model| model.to_owned()).collect(),
-        max_num_batched_tokens: local.then_some(10),
-        endpoint: (!local).then(|| Arc::new(endpoint)),
-    })
-}
+use crate::pool::{
+    eligible::Among,
+    fixtures::{admitted, arrival, parked, worker},
+    workers::Parked,
+};
 
 impl World {
     /// So many workers come and go that those that went before are forgotten.
     pub(super) fn turn_over(&mut self, pool: &Pool) {
-        for _ in 0..30 {
-            self.strangers += 1;
-            let id = format!("stranger-{}", self.strangers);
-            pool.add_worker(worker(&id, &["m", &id], false)).wake_all();
-            pool.remove_worker(&id).1.wake_all();
-        }
+        turn_over(pool, self.strangers, 30);
+        self.strangers += 30;
     }
 
     /// Checks that whoever keeps an index means the worker that has it.
@@ -75,22 +59,9 @@ endpoints: [{{id: stays, dominion: pool, models: [m]}}{endpoints}]
 
 fn enter(pool: &Arc<Pool>, wanted: Wanted<'_>) -> Entrance {
     pool.enter(&Arrival {
-        class: 0,
-        snapshot: Snapshot::new(3, 0),
-        strict_priority: 0,
-        priority_jump: 0.0,
-        client: None,
-        hint: None,
         wanted,
-        max_queue_wait: None,
+        ..arrival(0, 3, 0)
     })
-}
-
-fn admitted(entrance: Entrance) -> Permit {
-    match entrance {
-        Entrance::Admitted(permit) => permit,
-        other => panic!("{other:?}"),
-    }
 }
 
 fn indices(pool: &Pool) -> (usize, usize) {
@@ -101,7 +72,7 @@ fn indices(pool: &Pool) -> (usize, usize) {
 /// `first`.
 fn turn_over(pool: &Pool, first: usize, count: usize) {
     for number in first..first + count {
-        let id = format!("w{number}");
+        let id = format!("stranger-{number}");
         pool.add_worker(worker(&id, &["m", &id], false)).wake_all();
         pool.remove_worker(&id).1.wake_all();
     }
@@ -164,16 +135,12 @@ fn a_worker_that_somebody_waits_for_keeps_its_place() {
     let pool = pool(", {id: goes, dominion: pool, models: [m]}");
     pool.set_max_concurrency(Some(1));
     let first = admitted(enter(&pool, Wanted::default()));
-    let Entrance::Parked(mut listed) = enter(
-        &pool,
-        Wanted {
-            model: Some("m"),
-            allowed_workers: Some(&["goes", "stays"]),
-            ..Wanted::default()
-        },
-    ) else {
-        panic!("there is one slot");
+    let wanted = Wanted {
+        model: Some("m"),
+        allowed_workers: Some(&["goes", "stays"]),
+        ..Wanted::default()
     };
+    let mut listed = parked(enter(&pool, wanted));
     pool.remove_worker("goes").1.wake_all();
     pool.set_condition("stays", |it| it.draining = true);
     drop(first);
@@ -197,17 +164,13 @@ fn a_worker_that_comes_back_for_another_model_gets_none_of_those_who_listed_it()
     let pool = pool(", {id: goes, dominion: pool, models: [m]}");
     pool.set_max_concurrency(Some(1));
     let first = admitted(enter(&pool, Wanted::default()));
-    let Entrance::Parked(mut listed) = enter(
-        &pool,
-        Wanted {
-            model: Some("m"),
-            allowed_workers: Some(&["goes", "stays"]),
-            preferred: Some("goes"),
-            ..Wanted::default()
-        },
-    ) else {
-        panic!("there is one slot");
+    let wanted = Wanted {
+        model: Some("m"),
+        allowed_workers: Some(&["goes", "stays"]),
+        preferred: Some("goes"),
+        ..Wanted::default()
     };
+    let mut listed = parked(enter(&pool, wanted));
     pool.remove_worker("goes").1.wake_all();
     pool.add_worker(worker("goes", &["n"], false)).wake_all();
     drop(first);
